@@ -1,0 +1,39 @@
+# make demo    see the model work        make test    lint, types and every test
+# Both make .venv on first use. PYTHON=python3.12 chooses another Python.
+
+PYTHON ?= python3
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+else
+BIN := .venv/bin
+endif
+PIP := $(BIN)/python -m pip install -c constraints.txt
+
+.PHONY: demo test lint format
+
+demo: .venv/installed
+	$(BIN)/regard demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/installed-for-tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: .venv/installed-for-tests
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# torch comes first and alone, so that a build of it that you put into .venv yourself is kept.
+.venv/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Regard needs Python 3.11 or newer, and $(PYTHON) is %d.%d; try make PYTHON=python3.11' % sys.version_info[:2])"
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) torch setuptools
+	$(PIP) --no-build-isolation -e .
+	@touch $@
+
+.venv/installed-for-tests: .venv/installed
+	$(PIP) --no-build-isolation -e ".[test]"
+	@touch $@
