@@ -1,0 +1,42 @@
+"""Regard: the Transformer as software to build, use and look inside.
+
+Each public name is fetched from its room on first use, so that importing regard costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard.errors import RegardError
+    from regard.model.config import ModelConfig
+    from regard.model.transformer import build_model
+    from regard.model.watch import watch
+
+__all__ = ["ModelConfig", "RegardError", "build_model", "watch"]
+
+_HOMES = {
+    "ModelConfig": "regard.model.config",
+    "RegardError": "regard.errors",
+    "build_model": "regard.model.transformer",
+    "watch": "regard.model.watch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value = version("regard")
+    elif name in _HOMES:
+        from importlib import import_module
+
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})

@@ -1,0 +1,1 @@
+"""The paper: tensors in, tensors out."""

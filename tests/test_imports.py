@@ -1,0 +1,64 @@
+"""What importing costs, and the names that regard hands out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import regard
+
+HEAVY = ("torch", "numpy", "pydantic", "transformers")
+# Each light module with the heavy packages that it may load all the same.
+LIGHT = {
+    "regard": (),
+    "regard.errors": (),
+    "regard.tables": (),
+    "regard.cli.app": (),
+    "regard.settings": ("pydantic",),
+    "regard.stepping": ("numpy",),
+    "regard.model.config": ("pydantic",),
+}
+
+
+def heavy_packages_loaded_by(statement: str) -> set[str]:
+    """Run a statement in a fresh Python and name the heavy packages that it brought in."""
+    code = f"import sys\n{statement}\nprint(*(name for name in {HEAVY!r} if name in sys.modules))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True
+    )
+    return set(result.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_a_light_module_loads_nothing_heavy(module):
+    assert heavy_packages_loaded_by(f"import {module}") - set(LIGHT[module]) == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], [], ["describe", "--help"], ["nonsense"]])
+def test_help_loads_nothing_heavy(arguments):
+    loaded = heavy_packages_loaded_by(f"from regard.cli.app import run\nrun({arguments!r})")
+    # typer checks the values of arguments with pydantic, quickly enough.
+    assert loaded - {"pydantic"} == set()
+
+
+def test_loading_torch_would_be_noticed():
+    assert "torch" in heavy_packages_loaded_by("from regard import build_model")
+
+
+def test_every_public_name_resolves():
+    assert sorted(regard.__all__) == sorted(regard._HOMES)
+    for name in regard.__all__:
+        assert getattr(regard, name) is not None
+        assert name in dir(regard)
+
+
+def test_the_version_is_that_of_the_package():
+    assert regard.__version__ == version("regard")
+
+
+def test_an_unknown_name_says_what_there_is():
+    with pytest.raises(AttributeError, match="'Transformr'.*build_model"):
+        _ = regard.Transformr  # pyright: ignore[reportAttributeAccessIssue]
