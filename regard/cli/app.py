@@ -1,0 +1,98 @@
+"""The command line as a whole: which commands there are, and what becomes of an error.
+
+A command lives in a file of this folder: a `commands = typer.Typer()` of its own, added to THEMES below.
+Such a file imports only typer at its top and everything heavy inside its functions, so that
+`regard --help` stays quick.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from regard.cli import demo, describe, doctor
+from regard.errors import RegardError
+
+# In the order that help shows them.
+THEMES = (demo, describe, doctor)
+
+app = typer.Typer(
+    name="regard",
+    help="The Transformer as software: build it, use it, look inside it.",
+    epilog="Help for one command: regard COMMAND --help",
+    rich_markup_mode=None,
+    add_completion=False,
+)
+for theme in THEMES:
+    app.add_typer(theme.commands)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(version("regard"))
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def regard(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit code; a mistake becomes one line on stderr."""
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="regard", standalone_mode=False)
+        sys.stdout.flush()
+    except RegardError as error:
+        return _report(str(error), error.exit_code)
+    except typer.TyperException as error:
+        return _report(_wrong_call(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except BrokenPipeError:
+        _silence_stdout()
+        return 1
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _report(f"{place}{error.strerror or error}", 1)
+    return code if isinstance(code, int) else 0
+
+
+def main() -> NoReturn:
+    """Be the `regard` command."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a letter shows a question mark, instead of ending the program.
+        stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
+    sys.exit(run())
+
+
+def _wrong_call(error: typer.TyperException) -> str:
+    message = error.format_message().strip()
+    end = "" if message.endswith((".", "?")) else "."
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "regard"
+    return f"{message[:1].lower()}{message[1:]}{end} See {command} --help"
+
+
+def _report(message: str, code: int) -> int:
+    print("error:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _silence_stdout() -> None:
+    # The reader has gone; what is still buffered must not raise once more when Python ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
