@@ -1,0 +1,175 @@
+"""The floors: a file imports only from lower floors or from its own room."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import regard
+
+PROJECT = Path(__file__).parents[1]
+PACKAGE = PROJECT / "regard"
+PAGE = PROJECT / "docs" / "architecture.md"
+
+FLOORS = {
+    7: {"cli"},
+    6: {"service", "lessons", "bench"},
+    5: {"demo"},
+    4: {"inspection", "runs", "exchange"},
+    3: {"training", "inference"},
+    2: {"checkpoints", "engine"},
+    1: {"model", "text"},
+    0: {"errors", "stepping", "settings", "tables"},
+}
+FLOOR = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
+# `python -m regard` is the command line; __init__ only hands out names on first use.
+ROOM_OF_FILE = {"__main__": "cli"}
+EXEMPT = {"__init__"}
+
+
+def rooms_of(package: Path) -> dict[Path, str]:
+    """Every source file but the exempt one, with the room it stands in."""
+    files = {file: file.relative_to(package).with_suffix("").parts[0] for file in package.rglob("*.py")}
+    return {file: ROOM_OF_FILE.get(name, name) for file, name in files.items() if name not in EXEMPT}
+
+
+def imported_modules(file: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """Every module named in an import, wherever in the file, as (line, absolute dotted name)."""
+    inside = file.relative_to(package.parent).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = inside[: len(inside) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *(node.module or "").split(".")]).strip(".")
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and _is_dynamic_import(node):
+            yield node.lineno, ast.literal_eval(node.args[0])
+
+
+def _is_dynamic_import(call: ast.Call) -> bool:
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return name in ("import_module", "__import__") and bool(call.args) and isinstance(call.args[0], ast.Constant)
+
+
+def room_of_import(module: str) -> str | None:
+    """The room an import reaches into: None for other packages, '' for the package's front door."""
+    first, *rest = module.split(".")
+    if first != "regard":
+        return None
+    if not rest:
+        return ""
+    home = regard._HOMES.get(rest[0])
+    return home.split(".")[1] if home else rest[0]
+
+
+def violations(package: Path) -> list[str]:
+    """Each import that breaks the rule, in words."""
+    found = []
+    for file, room in sorted(rooms_of(package).items()):
+        where = file.relative_to(package.parent).as_posix()
+        if room not in FLOOR:
+            found.append(f"{where}: room {room} has no floor; give it one in FLOORS and docs/architecture.md")
+            continue
+        for line, module in imported_modules(file, package):
+            target = room_of_import(module)
+            if target is not None and not may_import(room, target):
+                found.append(f"{where}:{line}: {room} (floor {FLOOR[room]}) imports {module}")
+    return found
+
+
+def may_import(room: str, target: str) -> bool:
+    """Lower floors and one's own room; the files of floor 0 are one room."""
+    if target not in FLOOR:
+        return False
+    return target == room or FLOOR[target] < FLOOR[room] or FLOOR[target] == FLOOR[room] == 0
+
+
+def test_every_import_goes_down_or_stays_in_its_room():
+    assert violations(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "complaint"),
+    [
+        ("text/planted.py", "from regard.training import trainer", "imports regard.training.trainer"),
+        ("text/planted.py", "import regard.model.config", "imports regard.model.config"),
+        ("model/planted.py", "def late():\n    from regard.cli.app import main", "planted.py:2"),
+        ("model/planted.py", "def late():\n    from ..text import corpus", "imports regard.text.corpus"),
+        ("model/planted.py", "if TYPE_CHECKING:\n    from ..runs.run import Run", "imports regard.runs.run.Run"),
+        ("text/planted.py", "from regard import build_model", "imports regard.build_model"),
+        ("model/planted.py", "import regard", "imports regard"),
+        ("model/planted.py", "from regard import cli", "imports regard.cli"),
+        ("model/planted.py", "import_module('regard.cli.app')", "imports regard.cli.app"),
+        ("errors.py", "from regard.model import config", "imports regard.model.config"),
+        ("attic/planted.py", "", "room attic has no floor"),
+        ("attic.py", "", "room attic has no floor"),
+        ("__main__.py", "import regard.attic", "imports regard.attic"),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path, file, source, complaint):
+    package = tmp_path / "regard"
+    (package / file).parent.mkdir(parents=True, exist_ok=True)
+    (package / file).write_text(source, encoding="utf-8")
+    assert [complaint in line for line in violations(package)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("text/planted.py", "import torch, regard.errors\nfrom . import corpus\nfrom .corpus import read"),
+        ("tables.py", "from regard.errors import SettingError"),
+        ("inference/planted.py", "from regard.checkpoints.folder import read\nfrom ..model import config"),
+        ("__main__.py", "from regard.cli.app import main"),
+        ("__init__.py", "from regard.cli.app import main"),
+    ],
+)
+def test_an_allowed_import_is_not_reported(tmp_path, file, source):
+    package = tmp_path / "regard"
+    (package / file).parent.mkdir(parents=True, exist_ok=True)
+    (package / file).write_text(source, encoding="utf-8")
+    assert violations(package) == []
+
+
+def drawn_rooms(page: str, drawing: str) -> dict[str, int]:
+    """Rooms and their floors from a drawing of the page: `floor N  name/  words   name.py  words`."""
+    _, _, rest = page.partition(f"```{drawing}\n")
+    rooms, floor = {}, -1
+    for line in rest.partition("```")[0].splitlines():
+        if mark := re.match(r"floor (\d)", line):
+            floor = int(mark[1])
+        rooms |= {name: floor for name in re.findall(r"(?<=\s\s)([a-z]+)(?:/|\.py)(?=\s|$)", line)}
+    return rooms
+
+
+def drift(page: str, existing: set[str]) -> list[str]:
+    """Where the page's two drawings differ from the rooms that exist and from the floors enforced here."""
+    built, planned = drawn_rooms(page, "floors"), drawn_rooms(page, "planned")
+    found = [f"{room} exists and is not drawn" for room in sorted(existing - set(built))]
+    found += [f"{room} is drawn and does not exist" for room in sorted(set(built) - existing)]
+    found += [f"{room} is planned and drawn" for room in sorted(set(built) & set(planned))]
+    found += [f"{room} is neither drawn nor planned" for room in sorted(set(FLOOR) - {*built, *planned})]
+    drawn = [*built.items(), *planned.items()]
+    return found + [f"{room} is drawn on floor {floor}" for room, floor in drawn if FLOOR.get(room) != floor]
+
+
+def test_the_drawing_in_the_docs_is_the_house():
+    assert drift(PAGE.read_text(encoding="utf-8"), set(rooms_of(PACKAGE).values())) == []
+
+
+def test_a_wrong_drawing_is_found():
+    everything = "\n".join(f"floor {FLOOR[room]}  {room}/  words" for room in sorted(FLOOR))
+    page = f"```floors\n{everything}\n```\n```planned\n```"
+    assert drift(page, set(FLOOR)) == []
+    assert drift(page, set(FLOOR) - {"demo"}) == ["demo is drawn and does not exist"]
+    assert drift(page.replace("floor 1  text", "floor 2  text"), set(FLOOR)) == ["text is drawn on floor 2"]
+    without = page.replace("floor 5  demo/  words\n", "")
+    assert drift(without, set(FLOOR)) == ["demo exists and is not drawn", "demo is neither drawn nor planned"]
+    assert drift(without + "```planned\nfloor 5  demo/\n```", set(FLOOR) - {"demo"}) == [
+        "demo is neither drawn nor planned"
+    ]
+    assert drift(without.replace("planned\n", "planned\nfloor 5  demo/\n"), set(FLOOR) - {"demo"}) == []
