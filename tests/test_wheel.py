@@ -1,0 +1,87 @@
+"""The wheel is what users get: it is built, installed outside the checkout and run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "regard")
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """The stdout of a command that must succeed, with nothing of the checkout on its path."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8"
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The wheel of a copy of the checkout, so that no build folder is left behind."""
+    folder = tmp_path_factory.mktemp("build")
+    for name in SOURCES:
+        source, target = PROJECT / name, folder / "checkout" / name
+        target.parent.mkdir(exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    build = ("-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index")
+    run(sys.executable, *build, "--wheel-dir", folder, folder / "checkout", cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> Path:
+    """The scripts folder of a fresh environment with the wheel in it.
+
+    It borrows this environment's dependencies by path; a path added so does not bring in an
+    editable install, so the checkout stays out of sight.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
+    paths = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
+    scripts, site = (Path(sysconfig.get_path(name, "venv", paths)) for name in ("scripts", "purelib"))
+    borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (site / "borrowed.pth").write_text("\n".join(sorted(borrowed)), encoding="utf-8")
+    python = scripts / Path(sys.executable).name
+    install = ("-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index")
+    run(sys.executable, *install, wheel, cwd=folder)
+    return scripts
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"regard/__init__.py", "regard/py.typed", "regard/cli/app.py"} <= set(names)
+    assert {name.split("/")[0] for name in names} == {"regard", f"regard-{wheel.name.split('-')[1]}.dist-info"}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_every_source_file_is_in_the_wheel(wheel):
+    sources = {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "regard").rglob("*.py")}
+    assert sources <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_installed_package_is_not_the_checkout(installed):
+    python = installed / Path(sys.executable).name
+    printed = run(python, "-c", "import regard; print(regard.__file__, regard.__version__)", cwd=installed)
+    place, version = printed.split()
+    assert Path(place).is_relative_to(installed.parents[0])
+    assert version == "0.1.0"
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [(["--help"], "describe"), (["describe", "tiny"], "encoder")])
+def test_the_installed_command_works(installed, arguments, shown):
+    assert shown in run(installed / "regard", *arguments, cwd=installed)
