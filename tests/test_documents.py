@@ -1,0 +1,121 @@
+"""What the documents tell a reader to type is run here, in an empty folder.
+
+In a ```sh block the lines that start with regard or python are commands; every ```python block is a program.
+`<!-- not run: reason -->` on the line before a block says why it is left out.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"(?:<!-- not run: ([^\n]+?) -->\n+)?^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """Something a document tells its reader to run."""
+
+    kind: str
+    text: str
+    not_run: str
+
+    @property
+    def arguments(self) -> list[str]:
+        """The same as a command for this very Python."""
+        if self.kind == "python":
+            return [sys.executable, "-c", self.text]
+        program, *rest = shlex.split(self.text, comments=True)
+        return [sys.executable, *(["-m", "regard"] if program == "regard" else []), *rest]
+
+
+def read_snippets(page: str) -> list[Snippet]:
+    """Every command line and program of a page, in order."""
+    found = []
+    for reason, kind, block in BLOCK.findall(page):
+        if kind == "python":
+            found.append(Snippet(kind, block, reason))
+        else:
+            lines = (line.strip().removeprefix("$ ") for line in block.splitlines())
+            calls = (line for line in lines if line.split(" ")[0] in ("regard", "python"))
+            found += [Snippet(kind, line, reason) for line in calls]
+    return found
+
+
+SNIPPETS = [
+    pytest.param(snippet, id=f"{page.relative_to(PROJECT).as_posix()}: {snippet.text.splitlines()[0]}")
+    for page in DOCUMENTS
+    for snippet in read_snippets(page.read_text(encoding="utf-8"))
+]
+
+
+def run(snippet: Snippet, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a snippet as its reader would."""
+    return subprocess.run(snippet.arguments, cwd=folder, capture_output=True, text=True, encoding="utf-8")
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_what_a_document_says_to_run_runs(snippet, tmp_path):
+    if snippet.not_run:
+        pytest.skip(snippet.not_run)
+    result = run(snippet, tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_snippets_are_found_and_a_broken_one_fails(tmp_path):
+    page = """
+```sh
+make test
+regard doctor   # a remark
+$ python -m regard --version
+```
+
+<!-- not run: needs a network -->
+```sh
+regard fetch
+```
+
+```python
+raise SystemExit("broken")
+```
+
+```text
+regard is not a command here
+```
+"""
+    doctor, version, fetch, program = read_snippets(page)
+    assert doctor.arguments[1:] == ["-m", "regard", "doctor"]
+    assert version.arguments[1:] == ["-m", "regard", "--version"]
+    assert (doctor.not_run, fetch.not_run) == ("", "needs a network")
+    assert run(program, tmp_path).stderr == "broken\n"
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+def test_links_to_files_of_the_project_lead_somewhere(page):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def paths_of_tree(drawing: str) -> list[str]:
+    """The files and folders of an indented tree, as paths."""
+    above, found = [], []
+    for line in drawing.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        above[depth:] = [line.split()[0].rstrip("/")]
+        found.append("/".join(above))
+    return found
+
+
+def test_the_tree_in_the_readme_is_the_tree():
+    _, _, rest = DOCUMENTS[0].read_text(encoding="utf-8").partition("```text\n")
+    paths = paths_of_tree(rest.partition("```")[0])
+    assert "regard/model/attention.py" in paths
+    assert [path for path in paths if not (PROJECT / path).exists()] == []
