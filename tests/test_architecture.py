@@ -53,7 +53,7 @@ def imported_modules(file: Path, package: Path) -> Iterator[tuple[int, str]]:
 
 def _is_dynamic_import(call: ast.Call) -> bool:
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    return name in ("import_module", "__import__") and bool(call.args) and isinstance(call.args[0], ast.Constant)
+    return name in ("import_module", "__import__") and isinstance(next(iter(call.args), None), ast.Constant)
 
 
 def room_of_import(module: str) -> str | None:
@@ -100,7 +100,11 @@ def test_every_import_goes_down_or_stays_in_its_room():
         ("text/planted.py", "import regard.model.config", "imports regard.model.config"),
         ("model/planted.py", "def late():\n    from regard.cli.app import main", "planted.py:2"),
         ("model/planted.py", "def late():\n    from ..text import corpus", "imports regard.text.corpus"),
-        ("model/planted.py", "if TYPE_CHECKING:\n    from ..runs.run import Run", "imports regard.runs.run.Run"),
+        (
+            "model/planted.py",
+            "if TYPE_CHECKING:\n    from ..runs.run import Run",
+            "imports regard.runs.run.Run",
+        ),
         ("text/planted.py", "from regard import build_model", "imports regard.build_model"),
         ("model/planted.py", "import regard", "imports regard"),
         ("model/planted.py", "from regard import cli", "imports regard.cli"),
@@ -142,7 +146,7 @@ def drawn_rooms(page: str, drawing: str) -> dict[str, int]:
     for line in rest.partition("```")[0].splitlines():
         if mark := re.match(r"floor (\d)", line):
             floor = int(mark[1])
-        rooms |= {name: floor for name in re.findall(r"(?<=\s\s)([a-z]+)(?:/|\.py)(?=\s|$)", line)}
+        rooms |= dict.fromkeys(re.findall(r"(?<=\s\s)([a-z]+)(?:/|\.py)(?=\s|$)", line), floor)
     return rooms
 
 

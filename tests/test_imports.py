@@ -60,5 +60,5 @@ def test_the_version_is_that_of_the_package():
 
 
 def test_an_unknown_name_says_what_there_is():
-    with pytest.raises(AttributeError, match="'Transformr'.*build_model"):
+    with pytest.raises(AttributeError, match=r"'Transformr'.*build_model"):
         _ = regard.Transformr  # pyright: ignore[reportAttributeAccessIssue]

@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,11 +99,6 @@ def faults(row: Row) -> list[str]:
     return [f"{row.number}: {fault}" for fault in found]
 
 
-def counts(rows: list[Row]) -> dict[str, int]:
-    """How many rows each section has."""
-    return {section: sum(row.section == section for row in rows) for section in dict.fromkeys(r.section for r in rows)}
-
-
 def test_every_name_on_the_page_exists(record_property):
     rows = read_rows(PAGE.read_text(encoding="utf-8"))
     assert [fault for row in rows for fault in faults(row)] == []
@@ -112,7 +108,7 @@ def test_every_name_on_the_page_exists(record_property):
 
 def test_no_row_is_missing_or_twice():
     rows = read_rows(PAGE.read_text(encoding="utf-8"))
-    assert counts(rows) == EXPECTED
+    assert Counter(row.section for row in rows) == EXPECTED
     assert len({row.number for row in rows}) == len(rows)
 
 
@@ -157,4 +153,4 @@ def test_a_faulty_row_is_found(change, fault):
 
 def test_a_missing_row_is_found():
     rows = read_rows(PAGE.read_text(encoding="utf-8"))
-    assert counts(rows[1:]) != EXPECTED
+    assert Counter(row.section for row in rows[1:]) != EXPECTED

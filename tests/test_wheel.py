@@ -65,7 +65,10 @@ def installed(wheel, tmp_path_factory) -> Path:
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert {"regard/__init__.py", "regard/py.typed", "regard/cli/app.py"} <= set(names)
-    assert {name.split("/")[0] for name in names} == {"regard", f"regard-{wheel.name.split('-')[1]}.dist-info"}
+    assert {name.split("/")[0] for name in names} == {
+        "regard",
+        f"regard-{wheel.name.split('-')[1]}.dist-info",
+    }
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
@@ -82,6 +85,8 @@ def test_the_installed_package_is_not_the_checkout(installed):
     assert version == "0.1.0"
 
 
-@pytest.mark.parametrize(("arguments", "shown"), [(["--help"], "describe"), (["describe", "tiny"], "encoder")])
+@pytest.mark.parametrize(
+    ("arguments", "shown"), [(["--help"], "describe"), (["describe", "tiny"], "encoder")]
+)
 def test_the_installed_command_works(installed, arguments, shown):
     assert shown in run(installed / "regard", *arguments, cwd=installed)

@@ -33,5 +33,7 @@ def demo() -> None:
     print(f"source ids      {tuple(source.shape)}")
     print(f"target ids      {tuple(target.shape)}")
     print(f"logits          {tuple(logits.shape)}")
-    print("likeliest next ", *(f"id {i}: {p:.4f}" for p, i in zip(*map(torch.Tensor.tolist, best), strict=True)))
+    print(
+        "likeliest next ", *(f"id {i}: {p:.4f}" for p, i in zip(*map(torch.Tensor.tolist, best), strict=True))
+    )
     print("These weights are random and know nothing yet; a demo with a trained model is to come.")

@@ -18,7 +18,9 @@ Examples:
 
 @commands.command(epilog=EXAMPLES)
 def describe(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A size; without one, all are listed.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A size; without one, all are listed.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Show a model's parts with their shapes and parameters."""

@@ -79,7 +79,7 @@ def _version(name: str) -> str | None:
 
 
 def _show(found: dict[str, Any]) -> None:
-    rows = {name: ", ".join(value) if isinstance(value, list) else value for name, value in found["machine"].items()}
+    rows = {**found["machine"], "devices": ", ".join(found["machine"]["devices"])}
     rows |= {name: number or "missing; pip install regard" for name, number in found["packages"].items()}
     rows |= {f"[{extra}]": _presence(extra, packages) for extra, packages in found["extras"].items()}
     for name, value in rows.items():

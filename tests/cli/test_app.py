@@ -80,7 +80,7 @@ def test_a_wrong_call_is_one_line_and_exits_2(capsys, arguments, line):
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (SettingError("heads (7) must divide width (512);\n try 8"), 2, "heads (7) must divide width (512); try 8"),
+        (SettingError("heads (7) must divide 512;\n try 8"), 2, "heads (7) must divide 512; try 8"),
         (DataError("line 3 is empty"), 1, "line 3 is empty"),
         (FileNotFoundError(2, "No such file or directory", "a.txt"), 1, "a.txt: No such file or directory"),
     ],
@@ -134,7 +134,9 @@ def test_a_signal_ends_the_command_quietly(sent, code):
 @pytest.mark.parametrize("size", [10, 1_000_000])
 def test_a_reader_that_leaves_early_is_no_error(size):
     with start(f"print('ready', flush=True); sys.stdin.readline(); return 'x' * {size}") as process:
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
         process.stdout.readline()
         process.stdout.close()
         process.stdin.write("go on\n")
