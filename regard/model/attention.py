@@ -1,0 +1,332 @@
+"""Attention: equation 1 as a plain function, written out and fused, and the module that owns the weights.
+
+B batch, H heads, G heads with keys and values of their own, Q queries, K keys, D width, E key width
+of a head, F value width of a head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.model.cache import Memory, Slot
+from regard.model.masks import EVERYTHING, Mask
+from regard.model.positions import Rotation
+from regard.model.watch import UNWATCHED, WRITTEN_OUT, Unwatched, watching
+from regard.tables import Table
+
+
+class ScaledDot(nn.Module):
+    """q . k / sqrt(d_k): the paper's choice. A plain dot product has scale 1."""
+
+    def __init__(self, heads: int, key_width: int, scaled: bool = True):
+        super().__init__()
+        self.scale = key_width**-0.5 if scaled else 1.0
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Raw scores, before scaling, B H Q K."""
+        return query @ key.mT
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors whose dot product is this similarity, for the fused kernel."""
+        return query, key
+
+
+class Cosine(nn.Module):
+    """The angle alone: 1 for equal directions, -1 for opposite ones, whatever the lengths."""
+
+    scale = 1.0
+
+    def __init__(self, heads: int, key_width: int):
+        super().__init__()
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Cosines, B H Q K."""
+        query, key = self.as_dot(query, key)
+        return query @ key.mT
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """Vectors of length 1."""
+        return F.normalize(query, dim=-1), F.normalize(key, dim=-1)
+
+
+class Bilinear(nn.Module):
+    """q W k, with a trained matrix for each head (Luong et al. 2015)."""
+
+    scale = 1.0
+
+    def __init__(self, heads: int, key_width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(heads, key_width, key_width).normal_(std=1 / key_width))
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Scores, B H Q K."""
+        return (query @ self.weight) @ key.mT
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
+        """The queries taken through W."""
+        return query @ self.weight, key
+
+
+class Additive(nn.Module):
+    """v . tanh(W q + U k), a small network for each head (Bahdanau et al. 2015); it has no fused form."""
+
+    scale = 1.0
+
+    def __init__(self, heads: int, key_width: int):
+        super().__init__()
+        deviation, square = key_width**-0.5, (heads, key_width, key_width)
+        self.query_weight = nn.Parameter(torch.empty(square).normal_(std=deviation))
+        self.key_weight = nn.Parameter(torch.empty(square).normal_(std=deviation))
+        self.vector = nn.Parameter(torch.empty(heads, key_width, 1).normal_(std=deviation))
+
+    def forward(self, query: Tensor, key: Tensor) -> Tensor:
+        """Scores, B H Q K; a vector is held for every pair."""
+        pairs = (query @ self.query_weight)[..., :, None, :] + (key @ self.key_weight)[..., None, :, :]
+        return (pairs.tanh() @ self.vector[:, None]).squeeze(-1)  # B H Q K E to B H Q K
+
+    def as_dot(self, query: Tensor, key: Tensor) -> None:
+        """No pair of vectors has this as its dot product."""
+        return None
+
+
+SIMILARITIES: Table[Callable[[int, int], nn.Module]] = Table(
+    "similarity",
+    {
+        "scaled-dot": ScaledDot,
+        "dot": lambda heads, key_width: ScaledDot(heads, key_width, scaled=False),
+        "cosine": Cosine,
+        "bilinear": Bilinear,
+        "additive": Additive,
+    },
+)
+
+
+@dataclass(frozen=True)
+class AttentionSteps:
+    """What attention computes on its way, B H Q K each, and what it gives, B H Q F."""
+
+    scores: Tensor
+    scaled: Tensor
+    mask: Tensor | None
+    weights: Tensor
+    output: Tensor
+
+
+def attention_steps(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Mask = EVERYTHING,
+    similarity: nn.Module | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    see: Unwatched = UNWATCHED,
+) -> AttentionSteps:
+    """softmax(QK^T / sqrt(d_k)) V (equation 1), one step at a time.
+
+    query B H Q E, key B G K E, value B G K F, with G dividing H. The similarity is the scaled dot
+    product where none is given. A query that may look at nothing gets zeros.
+    """
+    similarity = similarity or ScaledDot(query.shape[1], query.shape[-1])
+    key, value = (_one_for_each_head(x, query.shape[1]) for x in (key, value))
+    scores = see("scores", similarity(query, key))  # B H Q K
+    scaled = see("scaled", scores * (similarity.scale if scale is None else scale))
+    visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
+    if visible is not None or see.wants("mask") or see.changes("mask"):
+        visible = see("mask", scores.new_ones((), dtype=torch.bool) if visible is None else visible)
+    weights = see("weights", masked_softmax(scaled, visible))
+    dropped = F.dropout(weights, dropout) if dropout else weights
+    return AttentionSteps(scores, scaled, visible, weights, dropped @ value)
+
+
+def masked_softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
+    """Softmax over the keys that may be seen; a row without any is all zeros, its gradient too."""
+    if visible is None:
+        return scores.softmax(-1)
+    # The lowest finite number, not -inf: it weighs exactly 0 beside any real score, and a row of
+    # nothing else stays finite until the second line empties it.
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~visible, lowest).softmax(-1).masked_fill(~visible, 0.0)
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask = EVERYTHING, similarity: nn.Module | None = None
+) -> Tensor:
+    """Equation 1 written out: B H Q E, B G K E, B G K F to B H Q F."""
+    return attention_steps(query, key, value, mask, similarity).output
+
+
+def fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask = EVERYTHING, scale: float | None = None
+) -> Tensor:
+    """Equation 1 through torch's fused kernel, in memory linear in Q and K unless the mask is a matrix."""
+    queries, keys, width = query.shape[-2], key.shape[-2], value.shape[-1]
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    grouped = key.shape[1] != query.shape[1]
+    query, key, value = _equally_wide(query, key, value)
+    mask = _without_needless_causality(mask, queries, keys)
+    causal = mask.causal and not mask.goes_on
+    visible = (replace(mask, causal=False) if causal else mask).dense(queries, keys, query.device)
+    if causal and visible is not None and not _kernel_takes_both(query):
+        causal, visible = False, mask.dense(queries, keys, query.device)
+    output = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=visible, is_causal=causal, scale=scale, enable_gqa=grouped
+    )
+    if visible is not None and query.device.type != "cpu":
+        # Only the CPU kernel promises zeros for a query that may look at nothing.
+        output = output.masked_fill(~visible.any(-1, keepdim=True), 0.0)
+    return output[..., :width]
+
+
+def _one_for_each_head(x: Tensor, heads: int) -> Tensor:
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def _equally_wide(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Zeros at the end of the narrower ones: unequal widths would take a kernel that holds Q x K."""
+    missing = value.shape[-1] - key.shape[-1]
+    if missing < 0:
+        return query, key, F.pad(value, (0, -missing))
+    if missing > 0:
+        return F.pad(query, (0, missing)), F.pad(key, (0, missing)), value
+    return query, key, value
+
+
+def _without_needless_causality(mask: Mask, queries: int, keys: int) -> Mask:
+    """One query at the end of its keys has nothing ahead of it."""
+    at_the_end = queries == 1 and isinstance(mask.first, int) and mask.first >= keys - 1
+    return replace(mask, causal=False) if mask.causal and at_the_end else mask
+
+
+def _kernel_takes_both(query: Tensor) -> bool:
+    """Only the CPU's flash kernel takes a mask beside is_causal; every other one raises."""
+    return query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled() and query.numel() > 0
+
+
+class SeparateProjections(nn.Module):
+    """W^Q, W^K and W^V (section 3.2.2), one above the other in a single matrix for speed."""
+
+    def __init__(self, width: int, heads: int, groups: int, key_width: int, value_width: int, bias: bool):
+        super().__init__()
+        self.heads, self.groups, self.key_width, self.value_width = heads, groups, key_width, value_width
+        self.sections = [heads * key_width, groups * key_width, groups * value_width]
+        self.weight = nn.Parameter(torch.empty(sum(self.sections), width))
+        self.bias = nn.Parameter(torch.zeros(sum(self.sections))) if bias else None
+        for part in self.weight.split(self.sections):  # each is a matrix of its own
+            nn.init.xavier_uniform_(part)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one sequence: B Q D to B H Q E, B G Q E, B G Q F."""
+        query, key, value = F.linear(x, self.weight, self.bias).split(self.sections, dim=-1)
+        return split_heads(query, self.heads), split_heads(key, self.groups), split_heads(value, self.groups)
+
+    def query(self, x: Tensor) -> Tensor:
+        """Queries alone, B H Q E."""
+        weight, bias = self._rows(0)
+        return split_heads(F.linear(x, weight, bias), self.heads)
+
+    def key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of another sequence: B K D to B G K E, B G K F."""
+        weight, bias = self._rows(1)
+        key, value = F.linear(memory, weight, bias).split(self.sections[1:], dim=-1)
+        return split_heads(key, self.groups), split_heads(value, self.groups)
+
+    def _rows(self, part: int) -> tuple[Tensor, Tensor | None]:
+        sizes = [self.sections[0], sum(self.sections[1:])]
+        bias = None if self.bias is None else self.bias.split(sizes)[part]
+        return self.weight.split(sizes)[part], bias
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """B Q HE to B H Q E."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """B H Q E to B Q HE: the heads side by side."""
+    return x.transpose(1, 2).flatten(2)
+
+
+PROJECTIONS: Table[Callable[..., nn.Module]] = Table("projections", {"separate": SeparateProjections})
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each with projections of its own, joined by W^O (section 3.2.2).
+
+    Self-attention reads one sequence, and goes on from what the slot of a cache holds of it; given a
+    memory, queries come from x, keys and values from there.
+    """
+
+    points = ("query", "key", "value", *WRITTEN_OUT, "heads", "output")
+    switches = ("scaling",)
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        groups: int | None = None,
+        key_width: int | None = None,
+        value_width: int | None = None,
+        bias: bool = True,
+        similarity: str = "scaled-dot",
+        projections: str = "separate",
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        key_width = key_width or width // heads
+        value_width = value_width or key_width
+        self.heads, self.dropout = heads, dropout
+        make = PROJECTIONS.find(projections)
+        self.projections = make(width, heads, groups or heads, key_width, value_width, bias)
+        self.similarity = SIMILARITIES.find(similarity)(heads, key_width)
+        self.output = nn.Linear(heads * value_width, width, bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask = EVERYTHING,
+        memory: Tensor | Memory | None = None,
+        rotation: Rotation | None = None,
+        slot: Slot | None = None,
+    ) -> Tensor:
+        """B Q D to B Q D; memory is B K D, and the mask says which of the keys each query may see."""
+        shape = x.shape
+        if memory is None:
+            query, key, value = self._within(x, rotation, slot)
+        elif isinstance(memory, Memory):
+            query, key, value = self.projections.query(memory.fold(x)), memory.key, memory.value
+        else:
+            query, (key, value) = self.projections.query(x), self.projections.key_value(memory)
+        see = watching(self)
+        query, key, value = see("query", query), see("key", key), see("value", value)
+        heads = see("heads", self._attend(query, key, value, mask, see))
+        return see("output", self.output(join_heads(heads)).view(shape))
+
+    def _within(self, x: Tensor, rotation: Rotation | None, slot: Slot | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of x; keys and values of x and of all that the slot holds already."""
+        query, key, value = self.projections(x)
+        if rotation is not None:
+            query, key = rotation(query), rotation(key)
+        if slot is not None:
+            key, value = slot.extend(key, value)
+        return query, key, value
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, see: Unwatched) -> Tensor:
+        """The fused kernel where it can, written out where it must; both where somebody looks."""
+        scale = 1.0 if see.off("scaling") else self.similarity.scale
+        dropout = self.dropout if self.training else 0.0
+        pair = None if dropout or see.changes(*WRITTEN_OUT) else self.similarity.as_dot(query, key)
+        if pair is None:
+            return attention_steps(query, key, value, mask, self.similarity, scale, dropout, see).output
+        if see.wants(*WRITTEN_OUT):
+            with torch.no_grad():
+                attention_steps(query, key, value, mask, self.similarity, scale, see=see)
+        return fused_attention(*pair, value, mask, scale)
+
+
+ATTENTIONS: Table[Callable[..., nn.Module]] = Table("attention", {"multi-head": MultiHeadAttention})

@@ -1,0 +1,78 @@
+"""Tokens to vectors: the embedding, its position, and what BERT adds (section 3.4).
+
+B batch, Q tokens, D width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.errors import ShapeError
+from regard.model.masks import EVERYTHING, Mask
+from regard.model.positions import Rotation
+from regard.model.watch import watching
+
+
+class Embedding(nn.Module):
+    """A vector for each token, or for each vector given in its place, with its position."""
+
+    points = ("tokens", "positions", "output")
+    switches = ("positions", "norm")
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        positions: nn.Module,
+        scaled: bool = True,
+        segments: int = 0,
+        norm: nn.Module | None = None,
+        dropout: float = 0.0,
+        vectors: int | None = None,
+    ):
+        super().__init__()
+        self.scale, self.dropout = width**0.5 if scaled else 1.0, dropout
+        self.weight = nn.Parameter(torch.empty(vocabulary, width)) if vectors is None else None
+        self.vectors = nn.Identity() if vectors is None else nn.Linear(vectors, width)
+        self.positions, self.norm = positions, norm
+        self.segments = nn.Parameter(torch.empty(segments, width)) if segments else None
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Entries of size 1 after scaling; 0.02, as GPT-2 has them, where nothing is scaled."""
+        deviation = 1 / self.scale if self.scale > 1 else 0.02
+        for weight in (self.weight, self.segments, getattr(self.positions, "weight", None)):
+            if weight is not None:
+                nn.init.normal_(weight, std=deviation if weight is self.weight else deviation * self.scale)
+
+    def forward(
+        self, tokens: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None
+    ) -> tuple[Tensor, Rotation | None]:
+        """Ids B Q, or vectors B Q W, to B Q D, and the rotation of queries and keys if there is one."""
+        see = watching(self)
+        places = mask.positions(tokens.shape[1], tokens.device)
+        x = see("tokens", self._look_up(tokens, mask))
+        rotation = None
+        if not see.off("positions"):
+            added = self.positions(places, mask.reach(tokens.shape[1]))
+            x = x if added is None else x + see("positions", added)
+            rotation = self.positions.rotation(places)
+        x = x if self.segments is None else x + self._segments(tokens, segments)
+        x = x if self.norm is None or see.off("norm") else self.norm(x)
+        return see("output", F.dropout(x, self.dropout, self.training) if self.dropout else x), rotation
+
+    def _look_up(self, tokens: Tensor, mask: Mask) -> Tensor:
+        if tokens.is_floating_point():
+            if mask.keys is not None:  # padding may hold anything, NaN too, and must change nothing
+                tokens = tokens.masked_fill(~mask.keys[..., None], 0.0)
+            return self.vectors(tokens)
+        if self.weight is None:
+            raise ShapeError(f"this encoder reads vectors, not ids; give B x tokens x {self.vectors.in_features}")
+        x = F.embedding(tokens, self.weight)
+        return x if self.scale == 1.0 else x * self.scale
+
+    def _segments(self, tokens: Tensor, segments: Tensor | None) -> Tensor:
+        assert self.segments is not None
+        return self.segments[0] if segments is None else F.embedding(segments, self.segments)

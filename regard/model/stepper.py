@@ -1,0 +1,103 @@
+"""The torch model as a Stepper: the only place where decoding and torch meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError, UsageError
+from regard.model.cache import Cache
+from regard.model.masks import EVERYTHING, Mask
+from regard.model.transformer import DecoderOnly, EncoderDecoder
+from regard.model.watch import Part, watch
+from regard.stepping import Banned, Choices
+
+
+class TorchStepper:
+    """Steps a model that writes, with switched-off parts if asked for. See `regard.stepping.Stepper`."""
+
+    def __init__(self, model: EncoderDecoder | DecoderOnly, room: int = 64, off: Iterable[Part] = ()):
+        if not isinstance(model, EncoderDecoder | DecoderOnly):
+            raise UsageError(f"a {type(model).__name__} reads and does not write; nothing can be decoded with it")
+        self._model, self._room, self._off = model, room, frozenset(off)
+        self._cache: Cache | None = None
+        self._device = model.head.weight.device
+
+    @property
+    def rows(self) -> int:
+        """How many rows run now."""
+        return 0 if self._cache is None else self._cache.rows
+
+    @property
+    def vocabulary(self) -> int:
+        """How many ids there are to choose from."""
+        return self._model.head.weight.shape[0]
+
+    @property
+    def limit(self) -> int | None:
+        """The longest sequence a row can reach: the context where positions are learned."""
+        return self._model.config.context if self._model.config.positions == "learned" else None
+
+    @torch.inference_mode()
+    def admit(self, prefixes: Sequence[np.ndarray], sources: Sequence[np.ndarray] | None = None) -> None:
+        """Add a row per prefix, and read all of it but its last token."""
+        if any(len(prefix) == 0 for prefix in prefixes):
+            raise ShapeError("an empty prefix; a row needs at least the token that starts it")
+        if not prefixes:
+            return
+        with watch(self._model, only=(), off=self._off):
+            cache = self._start(len(prefixes), sources)
+            ids, mask = self._padded([prefix[:-1] for prefix in prefixes])
+            if ids.shape[1]:
+                self._model.decode(ids, mask=mask, cache=cache)
+        if self._cache is None or not self._cache.rows:
+            self._cache = cache
+        else:
+            self._cache.join(cache)
+
+    @torch.inference_mode()
+    def step(self, ids: np.ndarray, best: int | None = None, banned: Banned | None = None) -> Choices:
+        """Append ids, one a row, and say what may follow."""
+        if self._cache is None or len(ids) != self.rows:
+            raise ShapeError(f"{len(ids)} ids for {self.rows} rows; give one for each")
+        with watch(self._model, only=(), off=self._off):
+            hidden = self._model.decode(self._tensor(ids)[:, None], cache=self._cache)
+            chances = self._model.head(hidden)[:, 0].log_softmax(-1)  # R V
+        if banned is not None:
+            chances[self._tensor(banned.rows), self._tensor(banned.ids)] = -torch.inf
+        if best is None:
+            return Choices(None, chances.cpu().numpy())
+        top = chances.topk(min(best, self.vocabulary), dim=-1)
+        return Choices(top.indices.cpu().numpy(), top.values.cpu().numpy())
+
+    @torch.inference_mode()
+    def reorder(self, rows: np.ndarray) -> None:
+        """Row i becomes what row rows[i] was."""
+        if self._cache is not None:
+            self._cache.reorder(rows)
+
+    def drop(self, rows: np.ndarray) -> None:
+        """Let these rows leave; the others keep their order."""
+        self.reorder(np.delete(np.arange(self.rows), rows))
+
+    def _start(self, rows: int, sources: Sequence[np.ndarray] | None) -> Cache:
+        if isinstance(self._model, DecoderOnly):
+            return self._model.start(rows, self._room)
+        if sources is None or len(sources) != rows:
+            raise ShapeError(f"{0 if sources is None else len(sources)} sources for {rows} rows; give one for each")
+        ids, mask = self._padded(sources)
+        return self._model.start(self._model.encode(ids, mask), mask, self._room)
+
+    def _padded(self, sequences: Sequence[np.ndarray]) -> tuple[Tensor, Mask]:
+        """R T, filled on the right; no mask where nothing had to be filled."""
+        lengths = np.array([len(sequence) for sequence in sequences])
+        ids = np.zeros((len(sequences), lengths.max(initial=0)), dtype=np.int64)
+        exists = np.arange(ids.shape[1]) < lengths[:, None]
+        ids[exists] = np.concatenate(sequences) if len(sequences) else ids[exists]
+        return self._tensor(ids), EVERYTHING if exists.all() else Mask(keys=self._tensor(exists))
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.as_tensor(array, device=self._device)

@@ -1,0 +1,279 @@
+"""Looking inside: every intermediate of a pass by name, and parts switched off or replaced.
+
+    with watch(model) as seen:
+        model(source, target)
+    seen["encoder.2.attention.weights"]                     # B H Q K
+
+A layer asks `see = watching(self)` and passes what it computes through `see(name, value)`. What is
+being watched lives in a context variable, never on a module, so two threads watching one model do
+not meet. A name is the module's path, without the word "blocks", and the observation point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import SettingError, UsageError, nearest
+
+Part = str | tuple[str, int, int]
+Replacement = Tensor | Callable[[Tensor], Tensor]
+WRITTEN_OUT = ("scores", "scaled", "mask", "weights")  # what the fused kernel never shows
+
+
+class Unwatched:
+    """What a layer gets while nobody looks: values pass through, nothing is off."""
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        return value
+
+    def off(self, part: str) -> bool:
+        """Whether this part of the module is switched off."""
+        return False
+
+    def wants(self, *names: str) -> bool:
+        """Whether any of these values would be recorded."""
+        return False
+
+    def changes(self, *names: str) -> bool:
+        """Whether any of these values is replaced, or its gradient asked for."""
+        return False
+
+
+UNWATCHED = Unwatched()
+_watching: ContextVar[Seen | None] = ContextVar("regard_watching", default=None)
+
+
+def watching(module: nn.Module) -> Unwatched:
+    """The observer of this module in this thread; compiled code, whose tracer cannot ask, has none."""
+    if torch.compiler.is_compiling():
+        return UNWATCHED
+    seen = _watching.get()
+    return UNWATCHED if seen is None else seen._observer(module)
+
+
+@contextmanager
+def watch(
+    model: nn.Module,
+    only: str | Iterable[str] | None = None,
+    off: Iterable[Part] = (),
+    patch: Mapping[str, Replacement] | None = None,
+    gradients: str | Iterable[str] = (),
+) -> Iterator[Seen]:
+    """Record, by name, what the model computes in this block and this thread.
+
+    only       which names to record: whole names, either end of one ("weights", "encoder.2"), or
+               patterns ("encoder.*.weights"); nothing given records everything, () nothing
+    off        what to switch off: heads as ("encoder", layer, head), likewise "decoder" and "cross";
+               parts by name: "scaling" (the division by sqrt(d_k)), "positions", "residual", "norm",
+               everywhere or at one place ("encoder.2.around_attention.norm")
+    patch      values to put in place of the model's own: a tensor, or a function of the model's value
+    gradients  names whose gradients `seen.gradients(output)` will give
+
+    The fused kernel's result flows on while scores and weights are written out beside it; only where
+    they are patched, or their gradient is asked for, is that attention computed written out. A second
+    pass inside the block replaces what the first one left. A compiled model runs its eager original.
+    """
+    model = getattr(model, "_orig_mod", model)
+    seen = Seen(model, only, off, patch or {}, gradients)
+    token = _watching.set(seen)
+    try:
+        with torch.compiler.set_stance("force_eager") if _is_compiled(model) else nullcontext():
+            yield seen
+    finally:
+        _watching.reset(token)
+
+
+def watchable(model: nn.Module) -> list[str]:
+    """Every name that can be watched or patched in this model."""
+    return [f"{name}{point}" for module, name in _paths(model) for point in getattr(module, "points", ())]
+
+
+def switchable(model: nn.Module) -> list[str]:
+    """Every part, heads apart, that can be switched off in this model."""
+    return [f"{name}{part}" for module, name in _paths(model) for part in getattr(module, "switches", ())]
+
+
+def attention_path(kind: str, layer: int) -> str:
+    """Where an attention of that kind ("encoder", "decoder", "cross") stands: "decoder.2.cross"."""
+    places = {"encoder": "encoder.{}.attention", "decoder": "decoder.{}.attention", "cross": "decoder.{}.cross"}
+    if kind not in places:
+        raise SettingError(f"unknown kind of attention {kind!r}; {nearest(kind, places)}")
+    return places[kind].format(layer)
+
+
+class Seen(Mapping[str, Tensor]):
+    """What was seen, by name: a mapping to tensors of the reader's own."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        only: str | Iterable[str] | None,
+        off: Iterable[Part],
+        patch: Mapping[str, Replacement],
+        gradients: str | Iterable[str],
+    ):
+        known = watchable(model)
+        self._wanted = set(known) if only is None else _select(only, known)
+        self._differentiated = _select(gradients, known)
+        self._patches = {name: patch[name] for name in _check_names(patch, known)}
+        self._heads_off, self._parts_off = _split_off(model, off)
+        self._modules = {module: name for module, name in _paths(model)}
+        self._values: dict[str, Tensor] = {}
+        self._live: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._values:
+            raise SettingError(f"nothing was seen under {name!r}; {_nearest_few(name, self._values)}")
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def gradients(self, output: Tensor) -> dict[str, Tensor]:
+        """How a chosen number (one logit, one log-probability) changes with each value asked for."""
+        if not self._live:
+            raise UsageError("no gradient was asked for; name the values with watch(model, gradients=...)")
+        found = torch.autograd.grad(output, list(self._live.values()), retain_graph=True, allow_unused=True)
+        pairs = zip(self._live.items(), found, strict=True)
+        return {name: torch.zeros_like(value) if g is None else g for (name, value), g in pairs}
+
+    def _observer(self, module: nn.Module) -> Unwatched:
+        name = self._modules.get(module)
+        return UNWATCHED if name is None else Observer(self, name)
+
+
+class Observer(Unwatched):
+    """The observer of one module of a watched model."""
+
+    def __init__(self, seen: Seen, path: str):
+        self._seen, self._path = seen, path
+
+    def __call__(self, name: str, value: Tensor) -> Tensor:
+        seen, name = self._seen, self._path + name
+        if name in seen._patches:
+            value = _replaced(name, value, seen._patches[name])
+        if name.endswith(".heads") and self._path in seen._heads_off:
+            value = _without_heads(value, seen._heads_off[self._path])
+        if name in seen._differentiated:
+            value = seen._live[name] = _differentiable(name, value)
+        if name in seen._wanted:
+            seen._values[name] = value.detach().clone()
+        return value
+
+    def off(self, part: str) -> bool:
+        return self._path + part in self._seen._parts_off
+
+    def wants(self, *names: str) -> bool:
+        return any(self._path + name in self._seen._wanted for name in names)
+
+    def changes(self, *names: str) -> bool:
+        seen = self._seen
+        return any(p in seen._patches or p in seen._differentiated for p in (self._path + n for n in names))
+
+
+def replace_row(query: int, row: Iterable[float], head: int | None = None, batch: int = 0) -> Replacement:
+    """A patch that gives one query's row (of scores or weights) these numbers, in one head or in all."""
+    numbers = list(row)
+
+    def patch(value: Tensor) -> Tensor:
+        if len(numbers) != value.shape[-1]:
+            raise SettingError(f"a row of {len(numbers)} numbers; this one has {value.shape[-1]} keys")
+        value = value.clone()
+        heads = slice(None) if head is None else head
+        value[batch, heads, query] = torch.tensor(numbers, dtype=value.dtype, device=value.device)
+        return value
+
+    return patch
+
+
+def _paths(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    for path, module in model.named_modules():
+        steps = [step for step in path.split(".") if step not in ("", "blocks", "_orig_mod")]
+        yield module, "".join(f"{step}." for step in steps)
+
+
+def _is_compiled(model: nn.Module) -> bool:
+    """Whether compiled code of this model may exist; a wrapper around it cannot be seen from here."""
+    return "torch._dynamo" in torch.sys.modules  # type: ignore[attr-defined]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return any(fnmatchcase(name, form) for form in (pattern, f"*.{pattern}", f"{pattern}.*"))
+
+
+def _select(patterns: str | Iterable[str], known: list[str]) -> set[str]:
+    """The known names that any pattern selects; a pattern that selects none is a mistake."""
+    chosen: set[str] = set()
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        found = {name for name in known if _matches(name, pattern)}
+        if not found:
+            raise SettingError(f"nothing in this model is called {pattern!r}; {_nearest_few(pattern, known)}")
+        chosen |= found
+    return chosen
+
+
+def _check_names(names: Iterable[str], known: list[str]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise SettingError(f"nothing in this model is called {name!r}; {_nearest_few(name, known)}")
+    return list(names)
+
+
+def _nearest_few(name: str, known: Iterable[str]) -> str:
+    """The nearest known name, and a few of the many."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    close = get_close_matches(name, names, n=3, cutoff=0.3) or names[:3]
+    return f"near it: {', '.join(close) or 'nothing'}"
+
+
+def _split_off(model: nn.Module, off: Iterable[Part]) -> tuple[dict[str, list[int]], set[str]]:
+    """Switched-off heads by the path of their attention, and the names of other switched-off parts."""
+    heads: dict[str, list[int]] = {}
+    parts: set[str] = set()
+    sizes = {path: module.heads for module, path in _paths(model) if hasattr(module, "heads")}
+    for part in [off] if isinstance(off, str) else off:
+        if isinstance(part, str):
+            parts |= _select(part, switchable(model))
+            continue
+        kind, layer, head = part
+        path = attention_path(kind, layer) + "."
+        if path not in sizes:
+            layers = sum(1 for p in sizes if fnmatchcase(p, attention_path(kind, 0).replace("0", "*") + "."))
+            raise SettingError(f"no {kind} attention in layer {layer}; this model has {layers}, counted from 0")
+        if not 0 <= head < int(sizes[path]):
+            raise SettingError(f"no head {head} in {path[:-1]}; it has {sizes[path]}, counted from 0")
+        heads.setdefault(path, []).append(head)
+    return heads, parts
+
+
+def _replaced(name: str, value: Tensor, replacement: Replacement) -> Tensor:
+    new: Any = replacement(value) if callable(replacement) else replacement
+    new = torch.as_tensor(new, dtype=value.dtype, device=value.device)
+    try:
+        return new.expand_as(value)
+    except RuntimeError:
+        raise SettingError(f"{name} is {tuple(value.shape)}; a patch of {tuple(new.shape)} does not fit") from None
+
+
+def _without_heads(value: Tensor, heads: list[int]) -> Tensor:
+    on = torch.ones(value.shape[1], dtype=value.dtype, device=value.device)
+    on[heads] = 0
+    return value * on[:, None, None]  # B H Q E
+
+
+def _differentiable(name: str, value: Tensor) -> Tensor:
+    if not torch.is_grad_enabled() or value.is_inference():
+        raise UsageError(f"the gradient of {name} needs gradients; call the model outside no_grad")
+    return value if value.requires_grad else value.detach().requires_grad_()

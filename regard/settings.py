@@ -1,0 +1,51 @@
+"""Settings: values checked when they are made, mistakes told in one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from regard.errors import SettingError, nearest
+
+
+class Settings(BaseModel):
+    """A frozen group of settings: unknown keys, wrong types and NaN are refused as a SettingError."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+    def __init__(self, **values: Any):
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise SettingError(_in_one_line(type(self), error)) from None
+
+    @classmethod
+    def read(cls, values: Any) -> Any:
+        """The same from a parsed file, which may hold anything at all."""
+        if not isinstance(values, dict):
+            raise SettingError(f"{cls.__name__} must be a table of settings, not {type(values).__name__}")
+        return cls(**{str(key): value for key, value in values.items()})
+
+    def changed(self, **values: Any) -> Any:
+        """A copy with some settings replaced, checked as a whole."""
+        return type(self)(**{**self.model_dump(exclude_unset=True), **values})
+
+
+def _in_one_line(owner: type[BaseModel], error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(map(str, first["loc"]))
+    if first["type"] == "extra_forbidden":
+        return f"unknown setting {name!r}; {nearest(name, owner.model_fields)}"
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"])
+    if first["type"] == "missing":
+        return f"{name} is missing; {owner.__name__} needs it"
+    return f"{name} ({_shorten(first['input'])}): {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

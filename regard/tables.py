@@ -1,0 +1,26 @@
+"""Named variants: a public table a room keeps and anyone may add to."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from regard.errors import SettingError, nearest
+
+Entry = TypeVar("Entry")
+
+
+class Table(dict[str, Entry]):
+    """Variants by name; a name that is not there is answered with the nearest one that is.
+
+    `SIMILARITIES["mine"] = Mine` adds a variant for everybody who builds from now on.
+    """
+
+    def __init__(self, idea: str, entries: dict[str, Entry]):
+        super().__init__(entries)
+        self.idea = idea
+
+    def find(self, name: str) -> Entry:
+        """The entry of that name, or a SettingError that shows what there is."""
+        if name in self:
+            return self[name]
+        raise SettingError(f"unknown {self.idea} {name!r}; {nearest(name, self)}")
