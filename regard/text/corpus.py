@@ -1,0 +1,255 @@
+"""Text to learn from: parallel, plain or labelled, checked and filtered as it streams by.
+
+A corpus can be iterated again and again and is never held in memory. Each pass fills a fresh `report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b, sha256
+from itertools import chain
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from regard.errors import DataError
+from regard.settings import Settings
+from regard.text.columns import Column, Wanted, read_rows
+from regard.text.reading import EMPTY, Line, Paths, files_digest, find_files, read_lines
+from regard.text.report import Place, Report
+
+TOO_SHORT = "too short"
+TOO_LONG = "too long"
+UNEVEN = "length ratio"
+DUPLICATE = "duplicate"
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    source: str
+    target: str
+
+
+class Example(NamedTuple):
+    """A text and its label."""
+
+    text: str
+    label: str
+
+
+class Filters(Settings):
+    """What a corpus leaves out.
+
+    Lines that cannot be used (not UTF-8, NUL, empty, over-long, broken rows) are skipped and counted, or
+    with `bad="error"` stop the reading at the first. The other filters are off until set. Lengths are
+    counted in words between white space or, for scripts that write without spaces, in characters.
+    """
+
+    bad: Literal["skip", "error"] = "skip"
+    longest_line: int = Field(default=1_000_000, ge=1)
+    unit: Literal["words", "characters"] = "words"
+    min_length: int | None = Field(default=None, ge=1)
+    max_length: int | None = Field(default=None, ge=1)
+    max_ratio: float | None = Field(default=None, ge=1)
+    drop_duplicates: bool = False
+
+
+class Record(NamedTuple):
+    """Texts to be judged together: the two sides of a pair, a text and its label, or one line."""
+
+    place: Place
+    fields: tuple[str, ...]
+    problem: str | None
+
+
+class ParallelText:
+    """Pairs from two sets of files that match line by line, or from one set of tables with two columns.
+
+    `columns`, `header` and `format` concern tables only; columns.py states the rule for headers.
+    """
+
+    def __init__(
+        self,
+        source: Paths,
+        target: Paths | None = None,
+        filters: Filters | None = None,
+        columns: tuple[Column, Column] = (0, 1),
+        header: bool | None = None,
+        format: str = "tsv",
+    ):
+        self.filters = filters or Filters()
+        self.report = Report()
+        self._format = format
+        self._source = find_files(source)
+        self._target = find_files(target) if target is not None else None
+        self._wanted = Wanted(columns, header)
+        if self._target is not None and len(self._source) != len(self._target):
+            raise DataError(
+                f"{len(self._source)} source files but {len(self._target)} target files; they go in pairs"
+            )
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.report = Report()
+        for source, target in _judged(self._records(), self.filters, self.report, measured=2):
+            yield Pair(source, target)
+
+    def identity(self) -> str:
+        """A digest of the files and of every setting that decides what is kept."""
+        files = self._source + (self._target or [])
+        return _digest("parallel", files_digest(files), len(files), self._wanted, self._format, self.filters)
+
+    def _records(self) -> Iterator[Record]:
+        longest = self.filters.longest_line
+        if self._target is None:
+            return chain.from_iterable(
+                _rows(path, self._wanted, self._format, longest) for path in self._source
+            )
+        files = zip(self._source, self._target, strict=True)
+        return chain.from_iterable(_side_by_side(source, target, longest) for source, target in files)
+
+
+class LabelledText:
+    """Labelled texts from TSV, CSV or JSONL files; columns.py states the rule for headers."""
+
+    def __init__(
+        self,
+        files: Paths,
+        text: Column = "text",
+        label: Column = "label",
+        header: bool | None = None,
+        format: str | None = None,
+        filters: Filters | None = None,
+    ):
+        self.filters = filters or Filters()
+        self.report = Report()
+        self._files = find_files(files)
+        self._wanted = Wanted((text, label), header)
+        self._format = format
+
+    def __iter__(self) -> Iterator[Example]:
+        self.report = Report()
+        for text, label in _judged(self._records(), self.filters, self.report, measured=1):
+            yield Example(text, label.strip())
+
+    def identity(self) -> str:
+        """A digest of the files and of every setting that decides what is kept."""
+        return _digest("labelled", files_digest(self._files), self._wanted, self._format, self.filters)
+
+    def _records(self) -> Iterator[Record]:
+        longest = self.filters.longest_line
+        return chain.from_iterable(_rows(path, self._wanted, self._format, longest) for path in self._files)
+
+
+class PlainText:
+    """Lines of plain text, each an example of its own; RunningText is for text that runs on."""
+
+    def __init__(self, files: Paths, filters: Filters | None = None):
+        self.filters = filters or Filters()
+        self.report = Report()
+        self.files = find_files(files)
+
+    def __iter__(self) -> Iterator[str]:
+        self.report = Report()
+        for (text,) in _judged(self._records(), self.filters, self.report, measured=1):
+            yield text
+
+    def identity(self) -> str:
+        """A digest of the files and of every setting that decides what is kept."""
+        return _digest("plain", files_digest(self.files), self.filters)
+
+    def _records(self) -> Iterator[Record]:
+        for path in self.files:
+            for line in read_lines(path, self.filters.longest_line):
+                yield Record(Place(str(path), line.number), (line.text,), line.problem)
+
+
+def label_names(examples: Iterable[Example]) -> list[str]:
+    """The different labels in order: by value where all are whole numbers, else by letters."""
+    names = {example.label for example in examples}
+    if all(name.lstrip("-").isdecimal() for name in names):
+        return sorted(names, key=int)
+    return sorted(names)
+
+
+def unusable(place: Place, problem: str) -> DataError:
+    """The error for a line that cannot be used, where the caller asked for one."""
+    return DataError(f'{place}: {problem}; mend it, or leave such lines out with bad = "skip"')
+
+
+def _rows(path: Path, wanted: Wanted, kind: str | None, longest: int) -> Iterator[Record]:
+    for number, fields, problem in read_rows(path, wanted, kind, longest):
+        yield Record(Place(str(path), number), fields, problem)
+
+
+def _side_by_side(source: Path, target: Path, longest: int) -> Iterator[Record]:
+    lefts, rights = read_lines(source, longest), read_lines(target, longest)
+    count = 0
+    for left in lefts:
+        right = next(rights, None)
+        if right is None:
+            raise _unequal(source, 1 + count + _count(lefts), target, count)
+        count += 1
+        blamed = source if left.problem or not right.problem else target
+        yield Record(Place(str(blamed), count), (left.text, right.text), left.problem or right.problem)
+    surplus = _count(rights)
+    if surplus:
+        raise _unequal(source, count, target, count + surplus)
+
+
+def _count(lines: Iterator[Line]) -> int:
+    return sum(1 for _ in lines)
+
+
+def _unequal(source: Path, left: int, target: Path, right: int) -> DataError:
+    return DataError(
+        f"{source} has {left:,} lines but {target} has {right:,}; parallel files must match line by line"
+    )
+
+
+def _judged(
+    records: Iterator[Record], filters: Filters, report: Report, measured: int
+) -> Iterator[tuple[str, ...]]:
+    """The fields of the records that pass; the first `measured` of them are text with a length."""
+    seen: set[bytes] = set()
+    for place, fields, problem in records:
+        report.read += 1
+        bad = problem or (EMPTY if any(not field.strip() for field in fields) else None)
+        if bad and filters.bad == "error":
+            raise unusable(place, bad)
+        reason = bad or _reason(fields[:measured], filters)
+        if reason is None and filters.drop_duplicates and _met_before(fields, seen):
+            reason = DUPLICATE
+        if reason is None:
+            report.kept += 1
+            yield fields
+        else:
+            report.skip(reason, place)
+
+
+def _reason(texts: tuple[str, ...], filters: Filters) -> str | None:
+    if filters.min_length is None and filters.max_length is None and filters.max_ratio is None:
+        return None
+    lengths = [len(text.split()) if filters.unit == "words" else len(text) for text in texts]
+    shortest, longest = min(lengths), max(lengths)
+    if filters.min_length is not None and shortest < filters.min_length:
+        return TOO_SHORT
+    if filters.max_length is not None and longest > filters.max_length:
+        return TOO_LONG
+    if filters.max_ratio is not None and longest > filters.max_ratio * shortest:
+        return UNEVEN
+    return None
+
+
+def _met_before(fields: tuple[str, ...], seen: set[bytes]) -> bool:
+    # Sixteen bytes a line instead of the line: a corpus larger than memory has room.
+    mark = blake2b("\0".join(fields).encode(), digest_size=16).digest()
+    if mark in seen:
+        return True
+    seen.add(mark)
+    return False
+
+
+def _digest(*parts: object) -> str:
+    return sha256("\n".join(map(str, parts)).encode()).hexdigest()

@@ -1,0 +1,124 @@
+"""Lines of text files as people have them: plain or gzip, with or without a BOM, ending in \\n or \\r\\n."""
+
+from __future__ import annotations
+
+import glob
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+from regard.errors import DataError
+
+Paths = str | Path | Sequence[str | Path]
+
+NOT_UTF8 = "not UTF-8"
+NUL = "NUL character"
+EMPTY = "empty"
+OVER_LONG = "over-long line"
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_BLOCK = 1 << 16
+
+
+class Line(NamedTuple):
+    """One line without its end; `problem` says why the text cannot be used, or is None."""
+
+    number: int
+    text: str
+    problem: str | None
+
+
+def find_files(paths: Paths) -> list[Path]:
+    """The files meant by a path, a glob pattern or a list of them; a pattern's files come sorted."""
+    several = [paths] if isinstance(paths, str | Path) else list(paths)
+    found = [file for path in several for file in _expand(str(path))]
+    if not found:
+        raise DataError("no file was given; name at least one")
+    return found
+
+
+def _expand(path: str) -> list[Path]:
+    # A file whose own name holds [ or * is itself before it is a pattern.
+    if Path(path).is_file():
+        return [Path(path)]
+    # Path.glob refuses patterns that start at the root.
+    names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
+    matches = [Path(name) for name in names if Path(name).is_file()]
+    if matches:
+        return matches
+    if Path(path).is_dir():
+        raise DataError(f"{path} is a folder; name a file, or a pattern such as {path}/*.txt")
+    rule = "no file matches" if glob.has_magic(path) else "no such file:"
+    raise DataError(f"{rule} {path}; check the path")
+
+
+def read_lines(path: Path, longest: int) -> Iterator[Line]:
+    """The lines of a file one by one; memory holds one line, however long the file.
+
+    Only \\n ends a line (U+2028, U+0085, \\x0b and \\x0c are text); one \\r before it belongs to the end.
+    A line of more than `longest` bytes is reported, not held.
+    """
+    with _opened(path) as handle:
+        for number, raw in enumerate(_raw_lines(handle, path, longest), start=1):
+            yield _understood(number, raw, longest)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        # The magic number decides, not the name: .gz files come under many names.
+        with path.open("rb") as probe:
+            start = probe.read(2)
+        if start in _UTF16_BOMS:
+            raise DataError(f"{path} is UTF-16; save it as UTF-8")
+        if start == b"\x1f\x8b":
+            return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")), _BLOCK))
+        return path.open("rb", buffering=_BLOCK)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _raw_lines(handle: BinaryIO, path: Path, longest: int) -> Iterator[bytes]:
+    room = longest + len(_BOM) + 2
+    try:
+        raw = handle.readline(room).removeprefix(_BOM)
+        while raw:
+            yield raw
+            if len(raw) > longest and not raw.endswith(b"\n"):
+                _skip_rest(handle)
+            raw = handle.readline(room)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read {path}: {error}; the file may be damaged or cut short") from None
+
+
+def _skip_rest(handle: BinaryIO) -> None:
+    rest = handle.readline(_BLOCK)
+    while rest and not rest.endswith(b"\n"):
+        rest = handle.readline(_BLOCK)
+
+
+def _understood(number: int, raw: bytes, longest: int) -> Line:
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if len(raw) > longest:
+        return Line(number, "", OVER_LONG)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return Line(number, "", NOT_UTF8)
+    return Line(number, text, NUL if "\0" in text else None)
+
+
+def files_digest(files: Iterable[Path]) -> str:
+    """sha256 over the bytes of the files in their order; the names do not count."""
+    whole = hashlib.sha256()
+    for path in files:
+        try:
+            with path.open("rb") as handle:
+                whole.update(hashlib.file_digest(handle, "sha256").digest())
+        except OSError as error:
+            raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    return whole.hexdigest()

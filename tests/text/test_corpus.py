@@ -1,0 +1,174 @@
+"""Corpora: what is kept, what is counted, what is an error."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+
+import pytest
+
+from regard.errors import DataError, SettingError
+from regard.text.corpus import Example, Filters, LabelledText, Pair, ParallelText, PlainText, label_names
+from regard.text.report import Mentions, Place, Report
+from regard.text.running import RunningText
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Write a file and give its path."""
+
+    def write(name: str, content: str | bytes):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def skipped(corpus) -> dict[str, list[int]]:
+    return {reason: [place.line for place in m.places] for reason, m in corpus.report.skipped.items()}
+
+
+def test_pairs_come_from_two_files_or_one_table(put):
+    expected = [Pair("a", "x"), Pair("b", "y")]
+    assert list(ParallelText(put("1.en", "a\r\nb\r\n"), put("1.de", b"\xef\xbb\xbfx\ny"))) == expected
+    assert list(ParallelText(put("2.tsv", "a\tx\nb\ty\tby someone\n"))) == expected
+    assert list(ParallelText(put("3.gz", gzip.compress(b"x\ta\ny\tb\n")), columns=(1, 0))) == expected
+    named = put("4.tsv", "en\tde\na\tx\nb\ty\n")
+    assert list(ParallelText(named, columns=("en", "de"))) == expected
+
+
+def test_several_files_go_in_pairs(put, tmp_path):
+    for name, text in {"1.en": "a\n", "2.en": "b", "1.de": "x\n", "2.de": "y\n"}.items():
+        put(name, text)
+    assert list(ParallelText(f"{tmp_path}/*.en", f"{tmp_path}/*.de")) == [Pair("a", "x"), Pair("b", "y")]
+    with pytest.raises(DataError, match="2 source files but 1 target"):
+        ParallelText(f"{tmp_path}/*.en", tmp_path / "1.de")
+
+
+@pytest.mark.parametrize(("left", "right"), [(3, 5), (5, 3), (0, 1), (1, 0)])
+def test_unequal_files_are_an_error_with_both_counts(put, left, right):
+    corpus = ParallelText(put("a.en", "s\n" * left), put("a.de", "t\n" * right))
+    with pytest.raises(DataError, match=rf"a\.en has {left} lines but .*a\.de has {right};"):
+        list(corpus)
+
+
+def test_unusable_lines_are_counted_with_their_numbers(put):
+    source = put("a.en", b"good\n\xff\n\nfine\nnul\n" + b"x" * 30 + b"\n")
+    target = put("a.de", b"gut\nb\nc\n \t\nn\0l\nd\n")
+    corpus = ParallelText(source, target, Filters(longest_line=20))
+    assert list(corpus) == [Pair("good", "gut")]
+    assert skipped(corpus) == {"not UTF-8": [2], "empty": [3, 4], "NUL character": [5], "over-long line": [6]}
+    assert (corpus.report.read, corpus.report.kept) == (6, 1)
+    assert corpus.report.skipped["NUL character"].places == [Place(str(target), 5)]
+
+
+@pytest.mark.parametrize("content", [b"ok\n\xff\n", b"ok\nn\0l\n", b"ok\n\n", b"ok\n" + b"x" * 30])
+def test_unusable_lines_are_an_error_where_asked(put, content):
+    path = put("a.txt", content)
+    with pytest.raises(DataError, match=r"a\.txt:2: "):
+        list(PlainText(path, Filters(bad="error", longest_line=20)))
+
+
+def test_each_filter_is_counted(put):
+    lines = ["a b\tx y", "a\tx", "a b c d e\tx y", "a b c d\tx y", "a b\tx y", "a b\tx z"]
+    corpus = ParallelText(
+        put("a.tsv", "\n".join(lines)),
+        filters=Filters(min_length=2, max_length=4, max_ratio=1.5, drop_duplicates=True),
+    )
+    assert list(corpus) == [Pair("a b", "x y"), Pair("a b", "x z")]
+    assert skipped(corpus) == {"too short": [2], "too long": [3], "length ratio": [4], "duplicate": [5]}
+
+
+def test_lengths_can_be_counted_in_characters(put):
+    path = put("a.txt", "一二三四五\n一二\n")
+    assert list(PlainText(path, Filters(max_length=3))) == ["一二三四五", "一二"]
+    assert list(PlainText(path, Filters(max_length=3, unit="characters"))) == ["一二"]
+
+
+def test_every_pass_gives_the_same_and_a_fresh_report(put):
+    corpus = PlainText(put("a.txt", "a\na\n\nb\n"), Filters(drop_duplicates=True))
+    assert list(corpus) == list(corpus) == ["a", "b"]
+    assert corpus.report.read == 4
+
+
+def test_a_corpus_streams(put):
+    corpus = PlainText(put("a.txt", "line\n" * 100_000))
+    assert len(list(itertools.islice(corpus, 3))) == 3
+    assert corpus.report.read == 3
+
+
+def test_labelled_text_in_each_format(put):
+    expected = [Example("good film", "1"), Example("bad", "0")]
+    assert list(LabelledText(put("a.tsv", "label\ttext\n1\tgood film\n0\tbad\n"))) == expected
+    assert list(LabelledText(put("b.csv", "good film,1\nbad,0\n"), text=0, label=1)) == expected
+    json = '{"s": "good film", "y": 1}\n{"s": "bad", "y": 0}\n'
+    assert list(LabelledText(put("c.jsonl", json), text="s", label="y")) == expected
+    packed = put("d.tsv.gz", gzip.compress(b"label\ttext\n1\tgood film\n0\tbad\n"))
+    assert list(LabelledText(packed)) == expected
+
+
+def test_rows_without_a_label_are_counted(put):
+    corpus = LabelledText(put("a.tsv", "label\ttext\n1\tgood\n2\n \tno label\n"))
+    assert list(corpus) == [Example("good", "1")]
+    assert skipped(corpus) == {"missing column": [3], "empty": [4]}
+
+
+def test_labels_are_in_order():
+    assert label_names([Example("", label) for label in ("10", "9", "-1", "9")]) == ["-1", "9", "10"]
+    assert label_names([Example("", label) for label in ("pos", "neg", "9")]) == ["9", "neg", "pos"]
+
+
+def test_identity_follows_text_and_settings(put):
+    path = put("a.txt", "a\n")
+    before = PlainText(path).identity()
+    assert before == PlainText(path).identity() != PlainText(path, Filters(max_length=3)).identity()
+    put("a.txt", "b\n")
+    assert PlainText(path).identity() != before
+
+
+@pytest.mark.parametrize(
+    "values", [{"min_length": 0}, {"bad": "ignore"}, {"max_ratio": 0.5}, {"maxlength": 3}]
+)
+def test_impossible_filters_are_refused(values):
+    with pytest.raises(SettingError):
+        Filters(**values)
+
+
+def test_the_report_reads_well_and_keeps_few_places():
+    report = Report(read=1200, kept=1190)
+    for line in range(1, 11):
+        report.skip("empty", Place("a.en", line))
+    assert str(report).splitlines() == [
+        "1,200 read, 1,190 kept, 10 skipped",
+        "  empty: 10 (a.en:1, a.en:2, a.en:3, a.en:4, a.en:5, ...)",
+    ]
+    report.shortened = Mentions(1, [Place("a.en", 7)])
+    assert Report.from_json(report.to_json()) == report
+    assert "shortened: 1 (a.en:7)" in str(report)
+
+
+def test_running_text_keeps_blank_lines_and_splits_by_characters(put):
+    path = put("a.txt", "ROMEO:\nO\n\n\nJULIET:\n")
+    whole = "".join(RunningText(path))
+    assert whole == "ROMEO:\nO\n\n\nJULIET:\n"
+    head, tail = "".join(RunningText(path, 0, 0.5)), "".join(RunningText(path, 0.5, 1))
+    assert (head + tail, len(head)) == (whole, len(whole) // 2)
+
+
+def test_running_text_comes_in_chunks_that_lose_nothing(put):
+    text = "some line of text\n\n" * 200_000
+    chunks = list(RunningText(put("a.txt", text)))
+    assert len(chunks) > 1
+    assert "".join(chunks) == text
+
+
+def test_running_text_counts_what_it_cannot_use(put):
+    path = put("a.txt", b"a\nn\0l\nb\n")
+    text = RunningText(path)
+    assert "".join(text) == "a\nb\n"
+    assert skipped(text) == {"NUL character": [2]}
+    with pytest.raises(DataError, match=r"a\.txt:2"):
+        list(RunningText(path, filters=Filters(bad="error")))
+    with pytest.raises(DataError, match="no text"):
+        list(RunningText(put("b.txt", "")))
