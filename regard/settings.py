@@ -40,7 +40,7 @@ def _in_one_line(owner: type[BaseModel], error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         return f"unknown setting {name!r}; {nearest(name, owner.model_fields)}"
     if first["type"] == "value_error":
-        return str(first["ctx"]["error"])
+        return str(first.get("ctx", {}).get("error"))
     if first["type"] == "missing":
         return f"{name} is missing; {owner.__name__} needs it"
     return f"{name} ({_shorten(first['input'])}): {first['msg'][0].lower()}{first['msg'][1:]}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,20 @@ from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.watch import UNWATCHED, WRITTEN_OUT, Unwatched, watching
 from regard.tables import Table
+
+
+class Similarity(Protocol):
+    """How alike a query and a key are: a small module, made from (heads, key width)."""
+
+    scale: float  # what the raw scores are multiplied by
+
+    def __call__(self, query: Tensor, key: Tensor) -> Tensor:
+        """Raw scores, before scaling: B H Q E and B H K E to B H Q K."""
+        ...
+
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Vectors whose dot product is this similarity, for the fused kernel, where there are such."""
+        ...
 
 
 class ScaledDot(nn.Module):
@@ -89,12 +104,12 @@ class Additive(nn.Module):
         pairs = (query @ self.query_weight)[..., :, None, :] + (key @ self.key_weight)[..., None, :, :]
         return (pairs.tanh() @ self.vector[:, None]).squeeze(-1)  # B H Q K E to B H Q K
 
-    def as_dot(self, query: Tensor, key: Tensor) -> None:
+    def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor] | None:
         """No pair of vectors has this as its dot product."""
         return None
 
 
-SIMILARITIES: Table[Callable[[int, int], nn.Module]] = Table(
+SIMILARITIES: Table[Callable[[int, int], Similarity]] = Table(
     "similarity",
     {
         "scaled-dot": ScaledDot,
@@ -122,7 +137,7 @@ def attention_steps(
     key: Tensor,
     value: Tensor,
     mask: Mask = EVERYTHING,
-    similarity: nn.Module | None = None,
+    similarity: Similarity | None = None,
     scale: float | None = None,
     dropout: float = 0.0,
     see: Unwatched = UNWATCHED,
@@ -155,7 +170,7 @@ def masked_softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
 
 
 def attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask = EVERYTHING, similarity: nn.Module | None = None
+    query: Tensor, key: Tensor, value: Tensor, mask: Mask = EVERYTHING, similarity: Similarity | None = None
 ) -> Tensor:
     """Equation 1 written out: B H Q E, B G K E, B G K F to B H Q F."""
     return attention_steps(query, key, value, mask, similarity).output
@@ -208,6 +223,22 @@ def _kernel_takes_both(query: Tensor) -> bool:
     return query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled() and query.numel() > 0
 
 
+class Projections(Protocol):
+    """Where queries, keys and values come from: made from (width, heads, groups, E, F, bias)."""
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one sequence: B Q D to B H Q E, B G Q E, B G Q F."""
+        ...
+
+    def query(self, x: Tensor) -> Tensor:
+        """Queries alone, B H Q E."""
+        ...
+
+    def key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of another sequence: B K D to B G K E, B G K F."""
+        ...
+
+
 class SeparateProjections(nn.Module):
     """W^Q, W^K and W^V (section 3.2.2), one above the other in a single matrix for speed."""
 
@@ -252,7 +283,9 @@ def join_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-PROJECTIONS: Table[Callable[..., nn.Module]] = Table("projections", {"separate": SeparateProjections})
+PROJECTIONS: Table[Callable[[int, int, int, int, int, bool], Projections]] = Table(
+    "projections", {"separate": SeparateProjections}
+)
 
 
 class MultiHeadAttention(nn.Module):
@@ -262,6 +295,8 @@ class MultiHeadAttention(nn.Module):
     memory, queries come from x, keys and values from there.
     """
 
+    projections: Projections
+    similarity: Similarity
     points = ("query", "key", "value", *WRITTEN_OUT, "heads", "output")
     switches = ("scaling",)
 
@@ -307,7 +342,7 @@ class MultiHeadAttention(nn.Module):
         heads = see("heads", self._attend(query, key, value, mask, see))
         return see("output", self.output(join_heads(heads)).view(shape))
 
-    def _within(self, x: Tensor, rotation: Rotation | None, slot: Slot | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _within(self, x: Tensor, rotation: Rotation | None, slot: Slot | None) -> tuple[Tensor, ...]:
         """Queries of x; keys and values of x and of all that the slot holds already."""
         query, key, value = self.projections(x)
         if rotation is not None:
@@ -326,7 +361,7 @@ class MultiHeadAttention(nn.Module):
         if see.wants(*WRITTEN_OUT):
             with torch.no_grad():
                 attention_steps(query, key, value, mask, self.similarity, scale, see=see)
-        return fused_attention(*pair, value, mask, scale)
+        return fused_attention(pair[0], pair[1], value, mask, scale)
 
 
 ATTENTIONS: Table[Callable[..., nn.Module]] = Table("attention", {"multi-head": MultiHeadAttention})

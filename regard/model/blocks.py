@@ -62,7 +62,9 @@ class PostNorm(nn.Module):
         """B Q D to the same."""
         see = watching(self)
         x = see("before", x)
-        y = see("sublayer", F.dropout(sublayer(x), self.dropout, self.training) if self.dropout else sublayer(x))
+        y = see(
+            "sublayer", F.dropout(sublayer(x), self.dropout, self.training) if self.dropout else sublayer(x)
+        )
         y = y if see.off("residual") else x + y
         return see("after", y if see.off("norm") else self.norm(y))
 
@@ -86,7 +88,9 @@ class PreNorm(nn.Module):
         return see("after", y if see.off("residual") else x + y)
 
 
-RESIDUALS: Table[Callable[[nn.Module, float], nn.Module]] = Table("residual", {"post": PostNorm, "pre": PreNorm})
+RESIDUALS: Table[Callable[[nn.Module, float], nn.Module]] = Table(
+    "residual", {"post": PostNorm, "pre": PreNorm}
+)
 
 
 class FeedForward(nn.Module):

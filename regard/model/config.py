@@ -138,7 +138,9 @@ class ModelConfig(Settings):
     def _check_family(self) -> None:
         speaks = self.output in ("words", "masked") and not self.target_vocabulary
         if not self.vocabulary and (speaks or not self.vectors):
-            raise SettingError("vocabulary is missing; say how many ids there are, for example vocabulary=8000")
+            raise SettingError(
+                "vocabulary is missing; say how many ids there are, for example vocabulary=8000"
+            )
         if (self.output == "classes") != (self.classes > 0):
             raise SettingError(
                 f"classes ({self.classes}) must be 1 or more with output 'classes', and 0 otherwise"
@@ -146,14 +148,16 @@ class ModelConfig(Settings):
         if self.family != "encoder-only" and self.output != "words":
             raise SettingError(f"output ({self.output}) is for encoder-only; a decoder gives words")
         if self.family == "decoder-only" and (self.vectors or self.segments):
-            raise SettingError("vectors and segments are for encoders; leave them out of a decoder-only model")
+            raise SettingError(
+                "vectors and segments are for encoders; leave them out of a decoder-only model"
+            )
         if self.family != "encoder-decoder" and (self.target_vocabulary or self.decoder_layers):
             raise SettingError(
                 "target_vocabulary and decoder_layers are for encoder-decoder; use vocabulary and layers"
             )
-        if self.family == "encoder-decoder" and self.share_embeddings:
-            if self.target_vocabulary not in (None, self.vocabulary) or self.vectors:
-                raise SettingError("separate vocabularies or vectors need share_embeddings = false")
+        apart = self.target_vocabulary not in (None, self.vocabulary) or self.vectors
+        if self.family == "encoder-decoder" and self.share_embeddings and apart:
+            raise SettingError("separate vocabularies or vectors need share_embeddings = false")
 
 
 def _divisor_near(wanted: int, whole: int) -> int:
@@ -172,8 +176,8 @@ def _gpt(width: int, layers: int, heads: int, context: int = 1024) -> dict[str, 
 def _bert(width: int, layers: int, heads: int) -> dict[str, Any]:
     return dict(
         family="encoder-only", output="masked", vocabulary=30522, context=512, width=width, layers=layers,
-        heads=heads, feed_forward_width=4 * width, feed_forward="gelu", norm_epsilon=1e-12, positions="learned",
-        scale_embeddings=False, segments=2, embedding_norm=True, head_bias=True, pooling="tanh", dropout=0.1,
+        heads=heads, feed_forward_width=4 * width, feed_forward="gelu", norm_epsilon=1e-12,
+        positions="learned", scale_embeddings=False, segments=2, embedding_norm=True, head_bias=True, pooling="tanh", dropout=0.1,
     )  # fmt: skip
 
 
@@ -205,8 +209,15 @@ SIZES: Table[dict[str, Any]] = Table(
             4096, 32, 32, vocabulary=32_000, context=4096, feed_forward_width=11_008, norm_epsilon=1e-5
         ),
         "llama-3-8b": _llama(
-            4096, 32, 32, vocabulary=128_256, context=8192, feed_forward_width=14_336, norm_epsilon=1e-5,
-            key_value_heads=8, rotary_theta=500_000.0,
-        ),  # fmt: skip
+            4096,
+            32,
+            32,
+            vocabulary=128_256,
+            context=8192,
+            feed_forward_width=14_336,
+            norm_epsilon=1e-5,
+            key_value_heads=8,
+            rotary_theta=500_000.0,
+        ),
     },
 )

@@ -37,18 +37,27 @@ def describe(model: Transformer) -> RichTable:
     """A table to print: `rich.print(describe(model))`."""
     config = model.config
     table = RichTable(title=f"{config.family}, {count_parameters(model):,} parameters", title_justify="left")
-    for heading, justify in (("part", "left"), ("times", "right"), ("shape", "left"), ("parameters", "right")):
-        table.add_column(heading, justify=justify)
+    table.add_column("part")
+    table.add_column("times", justify="right")
+    table.add_column("shape")
+    table.add_column("parameters", justify="right")
     for row in rows(model):
         table.add_row(row.part, f"{row.times}" if row.times > 1 else "", row.shape, f"{row.parameters:,}")
     table.add_section()
-    table.add_row("all", "", f"N x {config.width} in, N x {config.width} out, at every block", f"{count_parameters(model):,}")
+    table.add_row(
+        "all",
+        "",
+        f"N x {config.width} in, N x {config.width} out, at every block",
+        f"{count_parameters(model):,}",
+    )
     return table
 
 
 def _stack_rows(name: str, stack: Stack, counted: set[int]) -> list[Row]:
     found: list[Row] = []
-    alike = groupby(stack.blocks, key=lambda block: [(n, tuple(p.shape)) for n, p in block.named_parameters()])
+    alike = groupby(
+        stack.blocks, key=lambda block: [(n, tuple(p.shape)) for n, p in block.named_parameters()]
+    )
     for _, group in alike:
         blocks = list(group)
         for part, _ in blocks[0].named_children():
@@ -59,12 +68,20 @@ def _stack_rows(name: str, stack: Stack, counted: set[int]) -> list[Row]:
 
 
 def _row(part: str, modules: list[nn.Module], counted: set[int]) -> Row:
-    shapes = [f"{name} {_shape(parameter.shape)}" for name, parameter in modules[0].named_parameters()]
     fresh = {id(p): p.numel() for module in modules for p in module.parameters() if id(p) not in counted}
     counted.update(fresh)
-    shared = " (shared)" if shapes and not fresh else ""
-    return Row(part.replace("_", " "), len(modules), ", ".join(shapes) + shared, sum(fresh.values()))
+    shape = ", ".join(_shapes(modules[0]))
+    shared = " (shared)" if shape and not fresh else ""
+    return Row(part.replace("_", " "), len(modules), shape + shared, sum(fresh.values()))
 
 
-def _shape(shape: tuple[int, ...]) -> str:
-    return " x ".join(f"{size:,}" for size in shape)
+def _shapes(module: nn.Module) -> list[str]:
+    """Each weight with its shape, its bias behind it: "expand 256 x 128 + 256"."""
+    found: list[str] = []
+    for name, parameter in module.named_parameters():
+        size = " x ".join(f"{n:,}" for n in parameter.shape)
+        if name.endswith("bias") and found:
+            found[-1] += f" + {size}"
+        else:
+            found.append(f"{name.removesuffix('weight').rstrip('.')} {size}".strip())
+    return found

@@ -11,13 +11,14 @@ from torch.nn import functional as F
 
 from regard.errors import ShapeError
 from regard.model.masks import EVERYTHING, Mask
-from regard.model.positions import Rotation
+from regard.model.positions import Positions, Rotation
 from regard.model.watch import watching
 
 
 class Embedding(nn.Module):
     """A vector for each token, or for each vector given in its place, with its position."""
 
+    positions: Positions
     points = ("tokens", "positions", "output")
     switches = ("positions", "norm")
 
@@ -25,7 +26,7 @@ class Embedding(nn.Module):
         self,
         vocabulary: int,
         width: int,
-        positions: nn.Module,
+        positions: Positions,
         scaled: bool = True,
         segments: int = 0,
         norm: nn.Module | None = None,
@@ -69,7 +70,9 @@ class Embedding(nn.Module):
                 tokens = tokens.masked_fill(~mask.keys[..., None], 0.0)
             return self.vectors(tokens)
         if self.weight is None:
-            raise ShapeError(f"this encoder reads vectors, not ids; give B x tokens x {self.vectors.in_features}")
+            raise ShapeError(
+                f"ids, but this encoder reads vectors {self.vectors.in_features} wide; give those"
+            )
         x = F.embedding(tokens, self.weight)
         return x if self.scale == 1.0 else x * self.scale
 

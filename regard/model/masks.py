@@ -65,7 +65,6 @@ class Mask:
         places = torch.arange(queries, device=device)
         return places + (self.first[:, None] if isinstance(self.first, Tensor) else self.first)
 
-
     def reach(self, queries: int) -> int:
         """One more than the largest position a query can have."""
         return queries + int(self.first.max() if isinstance(self.first, Tensor) else self.first)

@@ -37,7 +37,9 @@ class Words(nn.Module):
 class MaskedWords(nn.Module):
     """BERT's way to the word behind a mask: one more layer and norm, then Words."""
 
-    def __init__(self, transform: nn.Module, activation: Callable[[Tensor], Tensor], norm: nn.Module, words: Words):
+    def __init__(
+        self, transform: nn.Module, activation: Callable[[Tensor], Tensor], norm: nn.Module, words: Words
+    ):
         super().__init__()
         self.transform, self.activation, self.norm, self.words = transform, activation, norm, words
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,18 @@ class Rotation:
         left, right = x.chunk(2, dim=-1)
         turned = (left * self.cosine - right * self.sine, right * self.cosine + left * self.sine)
         return torch.cat(turned, dim=-1)
+
+
+class Positions(Protocol):
+    """What a kind of position does: a small module with these two methods."""
+
+    def __call__(self, positions: Tensor, reach: int) -> Tensor | None:
+        """What is added to the embedding at each position, .. D, or nothing."""
+        ...
+
+    def rotation(self, positions: Tensor) -> Rotation | None:
+        """How queries and keys are turned at each position, or not at all."""
+        ...
 
 
 def sinusoids(positions: Tensor, width: int, halves: bool = False) -> Tensor:
@@ -135,7 +148,7 @@ def rotary_frequencies(width: int, theta: float, scaling: RotaryScaling | None =
     return fast * frequencies + (1 - fast) * slow
 
 
-POSITIONS: Table[Callable[[ModelConfig], nn.Module]] = Table(
+POSITIONS: Table[Callable[[ModelConfig], Positions]] = Table(
     "positions",
     {
         "sinusoidal": lambda config: Sinusoidal(config.width, config.context),

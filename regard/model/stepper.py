@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from regard.errors import ShapeError, UsageError
 from regard.model.cache import Cache
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.transformer import DecoderOnly, EncoderDecoder
-from regard.model.watch import Part, watch
+from regard.model.watch import Part, Seen
 from regard.stepping import Banned, Choices
 
 
@@ -21,10 +22,11 @@ class TorchStepper:
 
     def __init__(self, model: EncoderDecoder | DecoderOnly, room: int = 64, off: Iterable[Part] = ()):
         if not isinstance(model, EncoderDecoder | DecoderOnly):
-            raise UsageError(f"a {type(model).__name__} reads and does not write; nothing can be decoded with it")
-        self._model, self._room, self._off = model, room, frozenset(off)
+            raise UsageError(f"{type(model).__name__} reads and does not write; use a model with a decoder")
+        self._model, self._room = model, room
+        self._seen = Seen(model, only=(), off=off) if off else None
         self._cache: Cache | None = None
-        self._device = model.head.weight.device
+        self._device = next(model.parameters()).device
 
     @property
     def rows(self) -> int:
@@ -34,7 +36,7 @@ class TorchStepper:
     @property
     def vocabulary(self) -> int:
         """How many ids there are to choose from."""
-        return self._model.head.weight.shape[0]
+        return self._model.config.target_vocabulary or self._model.config.vocabulary
 
     @property
     def limit(self) -> int | None:
@@ -48,7 +50,7 @@ class TorchStepper:
             raise ShapeError("an empty prefix; a row needs at least the token that starts it")
         if not prefixes:
             return
-        with watch(self._model, only=(), off=self._off):
+        with self._parts_off():
             cache = self._start(len(prefixes), sources)
             ids, mask = self._padded([prefix[:-1] for prefix in prefixes])
             if ids.shape[1]:
@@ -63,7 +65,7 @@ class TorchStepper:
         """Append ids, one a row, and say what may follow."""
         if self._cache is None or len(ids) != self.rows:
             raise ShapeError(f"{len(ids)} ids for {self.rows} rows; give one for each")
-        with watch(self._model, only=(), off=self._off):
+        with self._parts_off():
             hidden = self._model.decode(self._tensor(ids)[:, None], cache=self._cache)
             chances = self._model.head(hidden)[:, 0].log_softmax(-1)  # R V
         if banned is not None:
@@ -83,11 +85,16 @@ class TorchStepper:
         """Let these rows leave; the others keep their order."""
         self.reorder(np.delete(np.arange(self.rows), rows))
 
+    def _parts_off(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._seen is None else self._seen.active()
+
     def _start(self, rows: int, sources: Sequence[np.ndarray] | None) -> Cache:
         if isinstance(self._model, DecoderOnly):
             return self._model.start(rows, self._room)
         if sources is None or len(sources) != rows:
-            raise ShapeError(f"{0 if sources is None else len(sources)} sources for {rows} rows; give one for each")
+            raise ShapeError(
+                f"{0 if sources is None else len(sources)} sources for {rows} rows; give one for each"
+            )
         ids, mask = self._padded(sources)
         return self._model.start(self._model.encode(ids, mask), mask, self._room)
 

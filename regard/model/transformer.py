@@ -264,7 +264,9 @@ def _encoder_block(config: ModelConfig) -> EncoderBlock:
 
 
 def _decoder_block(config: ModelConfig) -> DecoderBlock:
-    return DecoderBlock(_attention(config), _attention(config), _feed_forward(config), partial(_residual, config))
+    return DecoderBlock(
+        _attention(config), _attention(config), _feed_forward(config), partial(_residual, config)
+    )
 
 
 def _causal(mask: Mask, cache: Cache | None) -> Mask:

@@ -11,10 +11,13 @@ not meet. A name is the module's path, without the word "blocks", and the observ
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -80,14 +83,9 @@ def watch(
     they are patched, or their gradient is asked for, is that attention computed written out. A second
     pass inside the block replaces what the first one left. A compiled model runs its eager original.
     """
-    model = getattr(model, "_orig_mod", model)
     seen = Seen(model, only, off, patch or {}, gradients)
-    token = _watching.set(seen)
-    try:
-        with torch.compiler.set_stance("force_eager") if _is_compiled(model) else nullcontext():
-            yield seen
-    finally:
-        _watching.reset(token)
+    with seen.active():
+        yield seen
 
 
 def watchable(model: nn.Module) -> list[str]:
@@ -102,10 +100,14 @@ def switchable(model: nn.Module) -> list[str]:
 
 def attention_path(kind: str, layer: int) -> str:
     """Where an attention of that kind ("encoder", "decoder", "cross") stands: "decoder.2.cross"."""
-    places = {"encoder": "encoder.{}.attention", "decoder": "decoder.{}.attention", "cross": "decoder.{}.cross"}
+    places = {
+        "encoder": "encoder.{}.attention",
+        "decoder": "decoder.{}.attention",
+        "cross": "decoder.{}.cross",
+    }
     if kind not in places:
         raise SettingError(f"unknown kind of attention {kind!r}; {nearest(kind, places)}")
-    return places[kind].format(layer)
+    return places[kind]
 
 
 class Seen(Mapping[str, Tensor]):
@@ -114,17 +116,20 @@ class Seen(Mapping[str, Tensor]):
     def __init__(
         self,
         model: nn.Module,
-        only: str | Iterable[str] | None,
-        off: Iterable[Part],
-        patch: Mapping[str, Replacement],
-        gradients: str | Iterable[str],
+        only: str | Iterable[str] | None = None,
+        off: Iterable[Part] = (),
+        patch: Mapping[str, Replacement] = MappingProxyType({}),
+        gradients: str | Iterable[str] = (),
     ):
         known = watchable(model)
         self._wanted = set(known) if only is None else _select(only, known)
         self._differentiated = _select(gradients, known)
-        self._patches = {name: patch[name] for name in _check_names(patch, known)}
+        self._patches = dict(patch)
+        for name in patch:
+            if name not in known:
+                raise SettingError(f"nothing in this model is called {name!r}; {_nearest_few(name, known)}")
         self._heads_off, self._parts_off = _split_off(model, off)
-        self._modules = {module: name for module, name in _paths(model)}
+        self._modules = dict(_paths(model))
         self._values: dict[str, Tensor] = {}
         self._live: dict[str, Tensor] = {}
 
@@ -138,6 +143,16 @@ class Seen(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Watch in this block and this thread; the same block can be entered again and again."""
+        token = _watching.set(self)
+        try:
+            with _eagerly():
+                yield
+        finally:
+            _watching.reset(token)
 
     def gradients(self, output: Tensor) -> dict[str, Tensor]:
         """How a chosen number (one logit, one log-probability) changes with each value asked for."""
@@ -202,9 +217,11 @@ def _paths(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
         yield module, "".join(f"{step}." for step in steps)
 
 
-def _is_compiled(model: nn.Module) -> bool:
-    """Whether compiled code of this model may exist; a wrapper around it cannot be seen from here."""
-    return "torch._dynamo" in torch.sys.modules  # type: ignore[attr-defined]
+def _eagerly() -> AbstractContextManager[object]:
+    """Compiled code cannot be watched, so what was compiled runs as it was written."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled, and loading the compiler takes seconds
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -222,17 +239,8 @@ def _select(patterns: str | Iterable[str], known: list[str]) -> set[str]:
     return chosen
 
 
-def _check_names(names: Iterable[str], known: list[str]) -> list[str]:
-    for name in names:
-        if name not in known:
-            raise SettingError(f"nothing in this model is called {name!r}; {_nearest_few(name, known)}")
-    return list(names)
-
-
 def _nearest_few(name: str, known: Iterable[str]) -> str:
-    """The nearest known name, and a few of the many."""
-    from difflib import get_close_matches
-
+    """The nearest of many names."""
     names = list(known)
     close = get_close_matches(name, names, n=3, cutoff=0.3) or names[:3]
     return f"near it: {', '.join(close) or 'nothing'}"
@@ -242,20 +250,25 @@ def _split_off(model: nn.Module, off: Iterable[Part]) -> tuple[dict[str, list[in
     """Switched-off heads by the path of their attention, and the names of other switched-off parts."""
     heads: dict[str, list[int]] = {}
     parts: set[str] = set()
-    sizes = {path: module.heads for module, path in _paths(model) if hasattr(module, "heads")}
+    sizes = {path: int(module.heads) for module, path in _paths(model) if hasattr(module, "heads")}  # type: ignore[arg-type]
     for part in [off] if isinstance(off, str) else off:
         if isinstance(part, str):
             parts |= _select(part, switchable(model))
-            continue
-        kind, layer, head = part
-        path = attention_path(kind, layer) + "."
-        if path not in sizes:
-            layers = sum(1 for p in sizes if fnmatchcase(p, attention_path(kind, 0).replace("0", "*") + "."))
-            raise SettingError(f"no {kind} attention in layer {layer}; this model has {layers}, counted from 0")
-        if not 0 <= head < int(sizes[path]):
-            raise SettingError(f"no head {head} in {path[:-1]}; it has {sizes[path]}, counted from 0")
-        heads.setdefault(path, []).append(head)
+        else:
+            path = _check_head(sizes, *part)
+            heads.setdefault(path, []).append(part[2])
     return heads, parts
+
+
+def _check_head(sizes: dict[str, int], kind: str, layer: int, head: int) -> str:
+    """The path of the attention that has this head."""
+    path = attention_path(kind, layer) + "."
+    if path not in sizes:
+        layers = sum(attention_path(kind, n) + "." in sizes for n in range(len(sizes)))
+        raise SettingError(f"no {kind} attention in layer {layer}; there are {layers}, counted from 0")
+    if not 0 <= head < sizes[path]:
+        raise SettingError(f"no head {head} in {path[:-1]}; it has {sizes[path]}, counted from 0")
+    return path
 
 
 def _replaced(name: str, value: Tensor, replacement: Replacement) -> Tensor:
@@ -264,7 +277,8 @@ def _replaced(name: str, value: Tensor, replacement: Replacement) -> Tensor:
     try:
         return new.expand_as(value)
     except RuntimeError:
-        raise SettingError(f"{name} is {tuple(value.shape)}; a patch of {tuple(new.shape)} does not fit") from None
+        shapes = f"a patch of {tuple(new.shape)} does not fit {tuple(value.shape)}"
+        raise SettingError(f"{shapes}, the shape of {name}; give one that broadcasts") from None
 
 
 def _without_heads(value: Tensor, heads: list[int]) -> Tensor:
