@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import subprocess
@@ -115,8 +116,16 @@ sys.argv = ["regard", "doctor", "--json"]
 app.main()
 """
     pipe = subprocess.PIPE
+    # A user's Python holds output back until it has enough, and that is the harder case.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return subprocess.Popen(
-        [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True, encoding="utf-8"
+        [sys.executable, "-c", program],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=environment,
+        text=True,
+        encoding="utf-8",
     )
 
 
