@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[1]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "regard")
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "regard", "docs", "tests")
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -85,8 +85,6 @@ def test_the_installed_package_is_not_the_checkout(installed):
     assert version == "0.1.0"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "shown"), [(["--help"], "describe"), (["describe", "tiny"], "encoder")]
-)
-def test_the_installed_command_works(installed, arguments, shown):
-    assert shown in run(installed / "regard", *arguments, cwd=installed)
+def test_the_installed_command_works(installed):
+    assert "describe" in run(installed / "regard", "--help", cwd=installed)
+    assert "encoder" in run(installed / "regard", "describe", "tiny", cwd=installed)
