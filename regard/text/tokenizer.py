@@ -1,0 +1,268 @@
+"""Tokenizer: text to ids and back, with everything it needs in one tokenizer.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+import tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
+
+from regard.errors import DataError, SettingError
+from regard.text.kinds import KINDS, NORMALISATIONS, SIGN, SPECIALS, WORD
+from regard.text.opening import LARGEST_ID, open_tokenizer, parse_tokenizer, surviving
+
+# How other makers spell the special tokens; a tokenizer's own added tokens are searched in this order.
+SPELLINGS = {
+    "pad": ("<pad>", "[PAD]"),
+    "start": ("<s>", "[CLS]", "<bos>", "<|begin_of_text|>", "<|endoftext|>"),
+    "end": ("</s>", "[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+    "unknown": ("<unk>", "[UNK]"),
+    "mask": ("[MASK]", "<mask>"),
+}
+
+_words = pre_tokenizers.Split(Regex(f"{WORD}|{SIGN}"), "removed", invert=True)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token of a text: its id, the characters it covers, and the word it belongs to.
+
+    `text[start:end]` is the piece, with the space before it where the token holds one. Tokens that share
+    a character share its place. Words count from 0; white space alone belongs to none.
+    """
+
+    id: int
+    text: str
+    start: int
+    end: int
+    word: int | None
+
+
+class Tokenizer:
+    """Text to ids and back. Special tokens written in a text stay text; they are added by batches alone."""
+
+    def __init__(self, inner: tokenizers.Tokenizer, specials: dict[str, str] | None = None):
+        """Wrap a tokenizer of the library; `specials` spells the roles where its maker has other names."""
+        added = {token.content: number for number, token in inner.get_added_tokens_decoder().items()}
+        self.specials = _roles(added, specials or {})
+        self._inner = inner
+        _make_special(inner, self.specials.values())
+        self._silent = {
+            self.specials[role] for role in ("pad", "start", "end", "mask") if role in self.specials
+        }
+
+    @classmethod
+    def learn(
+        cls,
+        texts: Iterable[str],
+        kind: str = "bpe",
+        vocabulary: int = 8000,
+        normalisation: str = "none",
+        lowercase: bool = False,
+        min_count: int | None = None,
+    ) -> Tokenizer:
+        """Learn a vocabulary of at most that many tokens; the same texts give the same file."""
+        parts = KINDS.find(kind)()
+        if not parts.smallest <= vocabulary <= LARGEST_ID:
+            raise SettingError(
+                f"vocabulary ({vocabulary}) must be at least {parts.smallest} for {kind}; try 8000"
+            )
+        steps = NORMALISATIONS.find(normalisation)()
+        steps += [normalizers.Lowercase()] if lowercase else []
+        steps += parts.normalizers
+        inner = tokenizers.Tokenizer(parts.model())
+        if steps:
+            inner.normalizer = normalizers.Sequence(steps)
+        inner.pre_tokenizer = parts.pre_tokenizer
+        inner.decoder = parts.decoder
+        trainer = parts.trainer(vocabulary, parts.min_count if min_count is None else min_count)
+        with surviving("cannot learn a tokenizer from these texts"):
+            inner.train_from_iterator(_some(texts), trainer)
+        return cls(inner)
+
+    @classmethod
+    def load(cls, path: str | Path, specials: dict[str, str] | None = None) -> Tokenizer:
+        """Read a tokenizer.json, ours or another maker's."""
+        return cls(open_tokenizer(Path(path)), specials)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole of it to one JSON file."""
+        Path(path).write_bytes(self._inner.to_str(pretty=True).encode())
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """How many ids a model needs: one more than the largest."""
+        return max(self._inner.get_vocab().values()) + 1
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of everything that decides which ids a text has."""
+        roles = json.dumps(self.specials, sort_keys=True)
+        return hashlib.sha256((self._inner.to_str() + roles).encode()).hexdigest()
+
+    @property
+    def pad(self) -> int:
+        """The id that fills up short rows."""
+        return self._special("pad")
+
+    @property
+    def start(self) -> int:
+        """The id a target, or a text to be classified, begins with."""
+        return self._special("start")
+
+    @property
+    def end(self) -> int:
+        """The id that ends a sequence."""
+        return self._special("end")
+
+    @property
+    def unknown(self) -> int:
+        """The id of what was never met."""
+        return self._special("unknown")
+
+    @property
+    def mask(self) -> int:
+        """The id that hides a token from a masked model."""
+        return self._special("mask")
+
+    def encode(self, text: str, with_mask: bool = False) -> list[int]:
+        """The ids of a text, without start or end; `with_mask` lets the mask token be written in it."""
+        return self._encoding(text, with_mask).ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, worked out on all cores."""
+        with surviving("cannot encode a text"):
+            found = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in found]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids: pad, start, end and mask say nothing, the unknown token shows itself."""
+        spoken = [int(number) for number in ids if number not in self._silent]
+        with surviving("cannot decode these ids"):
+            return self._inner.decode(spoken, skip_special_tokens=False)
+
+    def stream(self) -> TextStream:
+        """A decoder that takes ids one at a time."""
+        return TextStream(self)
+
+    def tokens(self, text: str, with_mask: bool = False) -> list[Piece]:
+        """The pieces of a text with their places in it and the words they make up."""
+        encoding = self._encoding(text, with_mask)
+        words = _word_of_each(text, encoding.offsets)
+        return [
+            Piece(number, text[start:end], start, end, word)
+            for number, (start, end), word in zip(encoding.ids, encoding.offsets, words, strict=True)
+        ]
+
+    def _special(self, role: str) -> int:
+        if role not in self.specials:
+            raise DataError(
+                f"this tokenizer has no {role} token; it has {', '.join(self.specials) or 'none'}"
+            )
+        return self.specials[role]
+
+    def _encoding(self, text: str, with_mask: bool) -> tokenizers.Encoding:
+        inner = self._admitting_mask if with_mask else self._inner
+        with surviving("cannot encode this text"):
+            return inner.encode(text, add_special_tokens=False)
+
+    @cached_property
+    def _admitting_mask(self) -> tokenizers.Tokenizer:
+        """The same tokenizer in which the mask alone is not special, so that a text may spell it.
+
+        Under the byte-level kind a token holds the space before it, and so must the mask that stands for one.
+        """
+        content = json.loads(self._inner.to_str())
+        takes_space = (content.get("pre_tokenizer") or {}).get("type") == "ByteLevel"
+        for token in content["added_tokens"]:
+            if token["id"] == self.mask:
+                token.update(special=False, normalized=False, lstrip=takes_space or token["lstrip"])
+        return parse_tokenizer(content, "the tokenizer")
+
+
+class TextStream:
+    """Ids in one at a time, text out: the pieces join to what `decode` gives, no character is ever split.
+
+    A character of several bytes, and a piece that later bytes may still change, is held back till it is sure.
+    """
+
+    _window = 32
+    # What is unsure is at most three signs of at most four bytes, and a token is at least a byte.
+    _kept = 12
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._ids: list[int] = []
+        self._said = 0
+
+    def add(self, number: int) -> str:
+        """The text that this id makes sure, often empty or a few characters."""
+        if number in self._tokenizer._silent:
+            return ""
+        self._ids.append(number)
+        text = self._tokenizer.decode(self._ids)
+        sure = len(text) - _unsure(text)
+        piece, self._said = text[self._said : sure], max(self._said, sure)
+        if len(self._ids) > self._window:
+            self._forget(len(text) - self._said)
+        return piece
+
+    def finish(self) -> str:
+        """What was held back, with U+FFFD for bytes that never became a character."""
+        piece = self._tokenizer.decode(self._ids)[self._said :]
+        self._ids, self._said = [], 0
+        return piece
+
+    def _forget(self, held_back: int) -> None:
+        self._ids = self._ids[-self._kept :]
+        self._said = len(self._tokenizer.decode(self._ids)) - held_back
+
+
+def _unsure(text: str) -> int:
+    return min(3, len(text) - len(text.rstrip("\ufffd")))
+
+
+def _roles(added: dict[str, int], spelled: dict[str, str]) -> dict[str, int]:
+    unknown = [text for role, text in spelled.items() if role not in SPECIALS or text not in added]
+    if unknown:
+        raise DataError(f"{unknown[0]!r} is no special token of this tokenizer; it has {', '.join(added)}")
+    known = {role: [spelled[role]] if role in spelled else SPELLINGS[role] for role in SPECIALS}
+    found = {
+        role: next((added[name] for name in names if name in added), None) for role, names in known.items()
+    }
+    return {role: number for role, number in found.items() if number is not None}
+
+
+def _make_special(inner: tokenizers.Tokenizer, numbers: Iterable[int]) -> None:
+    """See to it that no text can spell these tokens; neither a file nor the library promises it."""
+    tokens = inner.get_added_tokens_decoder()
+    forgeable = [tokens[number].content for number in numbers if not tokens[number].special]
+    inner.add_special_tokens(forgeable)
+    inner.encode_special_tokens = True
+
+
+def _some(texts: Iterable[str]) -> Iterator[str]:
+    first = next(iterator := iter(texts), None)
+    if first is None:
+        raise DataError("there is no text to learn a tokenizer from; check what the corpus report skipped")
+    return chain([first], iterator)
+
+
+def _word_of_each(text: str, spans: Sequence[tuple[int, int]]) -> list[int | None]:
+    """For each span the word it begins in; words without a piece of their own are not counted."""
+    words = [place for _, place in _words.pre_tokenize_str(text)]
+    numbers: dict[int, int] = {}
+    found: list[int | None] = []
+    at = 0
+    for start, end in spans:
+        while at < len(words) and words[at][1] <= start:
+            at += 1
+        touches = at < len(words) and words[at][0] < end
+        found.append(numbers.setdefault(at, len(numbers)) if touches else None)
+    return found
