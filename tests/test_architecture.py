@@ -177,3 +177,24 @@ def test_a_wrong_drawing_is_found():
         "demo is neither drawn nor planned"
     ]
     assert drift(without.replace("planned\n", "planned\nfloor 5  demo/\n"), set(FLOOR) - {"demo"}) == []
+
+
+def absent_files(page: str, package: Path) -> list[str]:
+    """Files that the page's table names and that do not exist; a row without a room goes on with the last."""
+    absent, room = [], ""
+    for cells in re.findall(r"^\| *([a-z]*) *\| *([^|]+?) *\|.*\|$", page, re.MULTILINE):
+        room = cells[0] or room
+        names = re.findall(r"\w+(?:\.py|/)", cells[1])
+        absent += [f"{room}/{name}" for name in names if not (package / room / name).exists()]
+    return absent
+
+
+def test_every_file_named_in_the_docs_exists():
+    assert absent_files(PAGE.read_text(encoding="utf-8"), PACKAGE) == []
+
+
+def test_an_absent_file_is_found(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.py").touch()
+    page = "| room | file | holds |\n|---|---|---|\n| model | config.py | x |\n| | gone.py, away/ | y |\n"
+    assert absent_files(page, tmp_path) == ["model/gone.py", "model/away/"]
