@@ -20,6 +20,7 @@ LIGHT = {
     "regard.settings": ("pydantic",),
     "regard.stepping": ("numpy",),
     "regard.model.config": ("pydantic",),
+    "regard.text.tokenizer": ("pydantic", "numpy"),
 }
 
 
