@@ -29,11 +29,9 @@ def demo() -> None:
     source, target = (torch.randint(config.vocabulary, (1, length)) for length in (9, 6))
     with torch.inference_mode():
         logits = model(source, target)
+    print(f"source ids {tuple(source.shape)}, target ids {tuple(target.shape)}, logits {tuple(logits.shape)}")
+    print("likeliest ids to follow the last target id:")
     best = logits[0, -1].softmax(-1).topk(3)
-    print(f"source ids      {tuple(source.shape)}")
-    print(f"target ids      {tuple(target.shape)}")
-    print(f"logits          {tuple(logits.shape)}")
-    print(
-        "likeliest next ", *(f"id {i}: {p:.4f}" for p, i in zip(*map(torch.Tensor.tolist, best), strict=True))
-    )
+    for token, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+        print(f"  {token:3}  {probability:.4f}")
     print("These weights are random and know nothing yet; a demo with a trained model is to come.")
