@@ -1,0 +1,1 @@
+"""Models on disk: weights by name, ours and other projects'."""

@@ -1,0 +1,18 @@
+"""The formats of other projects, by the `model_type` that their config.json gives."""
+
+from __future__ import annotations
+
+from regard.checkpoints import bert, gpt2, llama, marian, pegasus
+from regard.checkpoints.naming import Format
+from regard.tables import Table
+
+FORMATS: Table[Format] = Table(
+    "model_type",
+    {
+        "gpt2": gpt2.FORMAT,
+        "bert": bert.FORMAT,
+        "marian": marian.FORMAT,
+        "pegasus": pegasus.FORMAT,
+        "llama": llama.FORMAT,
+    },
+)

@@ -1,0 +1,119 @@
+"""Llama: a decoder with RMS norm first, rotary positions, a gated feed-forward and grouped heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.checkpoints.foreign import GATED_ACTIVATIONS, ForeignConfig, check_same, their_name
+from regard.checkpoints.naming import GATE_AND_INNER, QUERY_KEY_VALUE, Format, Row
+from regard.model.config import ModelConfig, RotaryScaling
+
+TITLE = "Llama"
+ARCHITECTURES = {"LlamaForCausalLM": "words", "LlamaModel": "words"}
+SCALINGS = {"default": None, "linear": "linear", "llama3": "llama3"}
+
+ROTARY = ("rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
+          "original_max_position_embeddings")  # fmt: skip
+
+OURS, THEIRS = "decoder.blocks.{layer}.", "model.layers.{layer}."
+PROJECTIONS = tuple(THEIRS + f"self_attn.{x}_proj.{{part}}" for x in "qkv")
+EXPANSIONS = (THEIRS + "mlp.gate_proj.{part}", THEIRS + "mlp.up_proj.{part}")
+TABLE = (
+    Row("target.weight", "model.embed_tokens.weight"),
+    Row(OURS + "around_attention.norm.{part}", THEIRS + "input_layernorm.{part}"),
+    Row(OURS + "attention.projections.{part}", PROJECTIONS, QUERY_KEY_VALUE),
+    Row(OURS + "attention.output.{part}", THEIRS + "self_attn.o_proj.{part}"),
+    Row(OURS + "around_feed_forward.norm.{part}", THEIRS + "post_attention_layernorm.{part}"),
+    Row(OURS + "feed_forward.expand.{part}", EXPANSIONS, GATE_AND_INNER),
+    Row(OURS + "feed_forward.contract.{part}", THEIRS + "mlp.down_proj.{part}"),
+    Row("decoder.norm.{part}", "model.norm.{part}"),
+    Row("head.weight", "lm_head.weight"),
+)
+# Rotary frequencies, which their older files hold though they follow from the config.
+IGNORED = ("model.layers.*.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq")
+
+
+def to_config(values: Any) -> ModelConfig:
+    """Our config for a Llama config.json."""
+    theirs = ForeignConfig(TITLE, values)
+    theirs.architecture(ARCHITECTURES, "LlamaForCausalLM")
+    rotary = theirs.part("rope_parameters" if theirs.given("rope_parameters") else "rope_scaling", ROTARY)
+    context = theirs.size("max_position_embeddings")
+    return ModelConfig(
+        family="decoder-only",
+        vocabulary=theirs.size("vocab_size"),
+        context=context,
+        width=theirs.size("hidden_size"),
+        layers=theirs.size("num_hidden_layers"),
+        heads=theirs.size("num_attention_heads"),
+        key_value_heads=theirs.size("num_key_value_heads", theirs.size("num_attention_heads")),
+        key_width=theirs.size("head_dim") if theirs.given("head_dim") else None,
+        feed_forward_width=theirs.size("intermediate_size"),
+        feed_forward=theirs.choice("hidden_act", GATED_ACTIVATIONS, "silu"),
+        norm="rms",
+        norm_epsilon=theirs.number("rms_norm_eps", 1e-6),
+        residual="pre",
+        positions="rotary",
+        rotary_theta=rotary.number("rope_theta", theirs.number("rope_theta", 10_000.0)),
+        rotary_scaling=_scaling(rotary, context),
+        attention_bias=theirs.flag("attention_bias", False),
+        feed_forward_bias=theirs.flag("mlp_bias", False),
+        scale_embeddings=False,
+        tie_head=theirs.flag("tie_word_embeddings", False),
+        attention_dropout=theirs.number("attention_dropout", 0.0),
+    )
+
+
+def _scaling(rotary: ForeignConfig, context: int) -> RotaryScaling | None:
+    kind = rotary.choice("rope_type" if rotary.given("rope_type") else "type", SCALINGS, "default")
+    if kind is None:
+        return None
+    if kind == "linear":
+        return RotaryScaling(kind=kind, factor=rotary.number("factor"))
+    return RotaryScaling(
+        kind=kind,
+        factor=rotary.number("factor"),
+        low=rotary.number("low_freq_factor"),
+        high=rotary.number("high_freq_factor"),
+        original_context=rotary.size("original_max_position_embeddings", context),
+    )
+
+
+def from_config(config: ModelConfig) -> dict[str, Any]:
+    """A Llama config.json for our config, or a CheckpointError that says what does not fit."""
+    values = {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "vocab_size": config.vocabulary,
+        "max_position_embeddings": config.context,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.groups,
+        "head_dim": config.key_size,
+        "intermediate_size": config.feed_forward_width,
+        "hidden_act": their_name(config.feed_forward, GATED_ACTIVATIONS, TITLE),
+        "rms_norm_eps": config.norm_epsilon,
+        "rope_theta": config.rotary_theta,
+        "rope_scaling": config.rotary_scaling and _rope_scaling(config.rotary_scaling),
+        "attention_bias": config.attention_bias,
+        "mlp_bias": config.feed_forward_bias,
+        "tie_word_embeddings": config.tie_head,
+        "attention_dropout": config.attention_dropout,
+    }
+    return check_same(config, to_config, values, TITLE)
+
+
+def _rope_scaling(scaling: RotaryScaling) -> dict[str, Any]:
+    """In the form that every version of transformers reads."""
+    values = {"rope_type": scaling.kind, "factor": scaling.factor}
+    if scaling.kind == "linear":
+        return values
+    return values | {
+        "low_freq_factor": scaling.low,
+        "high_freq_factor": scaling.high,
+        "original_max_position_embeddings": scaling.original_context,
+    }
+
+
+FORMAT = Format(TITLE, to_config, from_config, TABLE, IGNORED, base="model.")

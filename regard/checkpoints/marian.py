@@ -1,0 +1,121 @@
+"""MarianMT: the paper's encoder-decoder, its waves stored as half sines, half cosines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_same, their_name
+from regard.checkpoints.naming import ONE_ROW, QUERY_KEY_VALUE, Format, Row
+from regard.model.config import ModelConfig
+
+TITLE = "Marian"
+
+
+def _block(ours: str, theirs: str) -> tuple[Row, ...]:
+    """The rows of one encoder or decoder block, without what a decoder adds."""
+    return (
+        *_attention(ours + "attention.", theirs + "self_attn."),
+        Row(ours + "around_attention.norm.{part}", theirs + "self_attn_layer_norm.{part}"),
+        Row(ours + "feed_forward.expand.{part}", theirs + "fc1.{part}"),
+        Row(ours + "feed_forward.contract.{part}", theirs + "fc2.{part}"),
+        Row(ours + "around_feed_forward.norm.{part}", theirs + "final_layer_norm.{part}"),
+    )
+
+
+def _attention(ours: str, theirs: str) -> tuple[Row, Row]:
+    stacked = tuple(theirs + f"{x}_proj.{{part}}" for x in "qkv")
+    output = Row(ours + "output.{part}", theirs + "out_proj.{part}")
+    return Row(ours + "projections.{part}", stacked, QUERY_KEY_VALUE), output
+
+
+ENCODER = ("encoder.blocks.{layer}.", "model.encoder.layers.{layer}.")
+DECODER = ("decoder.blocks.{layer}.", "model.decoder.layers.{layer}.")
+TABLE = (
+    Row("source.weight", "model.shared.weight", when=lambda config: config.share_embeddings),
+    Row("source.weight", "model.encoder.embed_tokens.weight"),
+    Row("target.weight", "model.decoder.embed_tokens.weight"),
+    *_block(*ENCODER),
+    *_block(*DECODER),
+    *_attention(DECODER[0] + "cross.", DECODER[1] + "encoder_attn."),
+    Row(DECODER[0] + "around_cross.norm.{part}", DECODER[1] + "encoder_attn_layer_norm.{part}"),
+    Row("head.weight", "lm_head.weight"),
+    Row("head.bias", "final_logits_bias", ONE_ROW, zero_if_absent=True),
+)
+# Sinusoids, which can be computed; and an embedding that nobody reads where none is shared.
+IGNORED = ("model.*coder.embed_positions.weight", "model.shared.weight")
+
+
+def to_config(values: Any) -> ModelConfig:
+    """Our config for a Marian config.json."""
+    theirs = ForeignConfig(TITLE, values)
+    theirs.require("normalize_before", False)
+    theirs.require("add_final_layer_norm", False)
+    theirs.architecture({"MarianMTModel": "words"}, "MarianMTModel")
+    shared = theirs.flag("share_encoder_decoder_embeddings", True)
+    return read_translation(theirs, residual="post", shared=shared)
+
+
+def read_translation(theirs: ForeignConfig, residual: str, shared: bool) -> ModelConfig:
+    """What Marian and Pegasus configs have in common."""
+    theirs.require("normalize_embedding", False)
+    theirs.require("static_position_embeddings", True)
+    for name in ("attention_heads", "ffn_dim"):
+        if theirs.size(f"encoder_{name}") != theirs.size(f"decoder_{name}"):
+            raise theirs.error(
+                f"decoder_{name}", f"must equal encoder_{name}; other models are not supported"
+            )
+    tied = theirs.flag("tie_word_embeddings", True)
+    return ModelConfig(
+        vocabulary=theirs.size("vocab_size"),
+        target_vocabulary=theirs.size("decoder_vocab_size", theirs.size("vocab_size")),
+        context=theirs.size("max_position_embeddings"),
+        width=theirs.size("d_model"),
+        layers=theirs.size("encoder_layers"),
+        decoder_layers=theirs.size("decoder_layers"),
+        heads=theirs.size("encoder_attention_heads"),
+        feed_forward_width=theirs.size("encoder_ffn_dim"),
+        feed_forward=theirs.choice("activation_function", ACTIVATIONS, "gelu"),
+        residual=residual,
+        positions="sinusoidal-halves",
+        scale_embeddings=theirs.flag("scale_embedding", False),
+        share_embeddings=shared and tied,
+        tie_head=tied,
+        head_bias=True,
+        dropout=theirs.number("dropout", 0.1),
+        attention_dropout=theirs.number("attention_dropout", 0.0),
+    )
+
+
+def from_config(config: ModelConfig) -> dict[str, Any]:
+    """A Marian config.json (its token ids come from the tokenizer), or a CheckpointError."""
+    values = write_translation(config, TITLE) | {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "decoder_vocab_size": config.target_vocabulary or config.vocabulary,
+        "share_encoder_decoder_embeddings": config.share_embeddings,
+    }
+    return check_same(config.changed(head_bias=True), to_config, values, TITLE)  # no bias is one of zeros
+
+
+def write_translation(config: ModelConfig, title: str) -> dict[str, Any]:
+    """What Marian and Pegasus configs have in common."""
+    return {
+        "is_encoder_decoder": True,
+        "vocab_size": config.vocabulary,
+        "max_position_embeddings": config.context,
+        "d_model": config.width,
+        "encoder_layers": config.layers,
+        "decoder_layers": config.decoder_layers or config.layers,
+        "encoder_attention_heads": config.heads,
+        "decoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.feed_forward_width,
+        "decoder_ffn_dim": config.feed_forward_width,
+        "activation_function": their_name(config.feed_forward, ACTIVATIONS, title),
+        "scale_embedding": config.scale_embeddings,
+        "tie_word_embeddings": config.tie_head,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+    }
+
+
+FORMAT = Format(TITLE, to_config, from_config, TABLE, IGNORED)
