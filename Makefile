@@ -15,7 +15,7 @@ demo: .venv/installed
 	$(BIN)/regard demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: .venv/installed-for-tests
 	$(BIN)/ruff check .

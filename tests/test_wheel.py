@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[1]
+# One worker builds and installs the wheel for all tests of this file.
+pytestmark = pytest.mark.xdist_group("wheel")
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "regard", "docs", "tests")
 
 
