@@ -3,6 +3,7 @@
     RegardError              anything Regard refuses or cannot do            exit 1
     ├── UsageError           a call that cannot work as written              exit 2
     │   ├── SettingError     a setting with an impossible value or an unknown name
+    │   │   └── UnknownName  a name that no table or record holds
     │   ├── ShapeError       tensors or matrices that do not fit together, or are too long
     │   └── MissingPackage   an optional package is not installed
     ├── DataError            text or labels that cannot be read as they are
@@ -32,6 +33,13 @@ class UsageError(RegardError):
 
 class SettingError(UsageError, ValueError):
     """A setting with an impossible value or an unknown name."""
+
+
+class UnknownName(SettingError, KeyError):
+    """A name that no table or record holds; the message shows the nearest that is there."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # a KeyError would put the sentence in quotes
 
 
 class ShapeError(UsageError, ValueError):

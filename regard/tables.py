@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from regard.errors import SettingError, nearest
+from regard.errors import UnknownName, nearest
 
 Entry = TypeVar("Entry")
 
@@ -20,7 +20,7 @@ class Table(dict[str, Entry]):
         self.idea = idea
 
     def find(self, name: str) -> Entry:
-        """The entry of that name, or a SettingError that shows what there is."""
+        """The entry of that name, or an UnknownName that shows what there is."""
         if name in self:
             return self[name]
-        raise SettingError(f"unknown {self.idea} {name!r}; {nearest(name, self)}")
+        raise UnknownName(f"unknown {self.idea} {name!r}; {nearest(name, self)}")

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import SettingError, UsageError, nearest
+from regard.errors import SettingError, UnknownName, UsageError, nearest
 
 Part = str | tuple[str, int, int]
 Replacement = Tensor | Callable[[Tensor], Tensor]
@@ -101,12 +101,12 @@ def switchable(model: nn.Module) -> list[str]:
 def attention_path(kind: str, layer: int) -> str:
     """Where an attention of that kind ("encoder", "decoder", "cross") stands: "decoder.2.cross"."""
     places = {
-        "encoder": "encoder.{}.attention",
-        "decoder": "decoder.{}.attention",
-        "cross": "decoder.{}.cross",
+        "encoder": f"encoder.{layer}.attention",
+        "decoder": f"decoder.{layer}.attention",
+        "cross": f"decoder.{layer}.cross",
     }
     if kind not in places:
-        raise SettingError(f"unknown kind of attention {kind!r}; {nearest(kind, places)}")
+        raise UnknownName(f"unknown kind of attention {kind!r}; {nearest(kind, places)}")
     return places[kind]
 
 
@@ -127,7 +127,7 @@ class Seen(Mapping[str, Tensor]):
         self._patches = dict(patch)
         for name in patch:
             if name not in known:
-                raise SettingError(f"nothing in this model is called {name!r}; {_nearest_few(name, known)}")
+                raise UnknownName(f"nothing in this model is called {name!r}; {_nearest_few(name, known)}")
         self._heads_off, self._parts_off = _split_off(model, off)
         self._modules = dict(_paths(model))
         self._values: dict[str, Tensor] = {}
@@ -135,7 +135,7 @@ class Seen(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._values:
-            raise SettingError(f"nothing was seen under {name!r}; {_nearest_few(name, self._values)}")
+            raise UnknownName(f"nothing was seen under {name!r}; {_nearest_few(name, self._values)}")
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -234,7 +234,7 @@ def _select(patterns: str | Iterable[str], known: list[str]) -> set[str]:
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         found = {name for name in known if _matches(name, pattern)}
         if not found:
-            raise SettingError(f"nothing in this model is called {pattern!r}; {_nearest_few(pattern, known)}")
+            raise UnknownName(f"nothing in this model is called {pattern!r}; {_nearest_few(pattern, known)}")
         chosen |= found
     return chosen
 

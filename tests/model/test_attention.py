@@ -48,7 +48,8 @@ def scorers(similarity, width):
         "cosine": lambda h, q, k: q @ k / (np.linalg.norm(q) * np.linalg.norm(k)),
         "bilinear": lambda h, q, k: q @ weights["weight"][h] @ k,
         "additive": lambda h, q, k: (
-            np.tanh(q @ weights["query_weight"][h] + k @ weights["key_weight"][h]) @ weights["vector"][h][:, 0]
+            np.tanh(q @ weights["query_weight"][h] + k @ weights["key_weight"][h])
+            @ weights["vector"][h][:, 0]
         ),
     }
 
@@ -70,7 +71,9 @@ def random_mask(generator, kind, batch, queries, keys):
 MASKS = ["none", "causal", "keys", "both", "matrix", "continued", "rows"]
 
 
-def tensors(generator, batch=2, heads=4, groups=2, queries=5, keys=6, width=8, value_width=8, dtype=torch.float32):
+def tensors(
+    generator, batch=2, heads=4, groups=2, queries=5, keys=6, width=8, value_width=8, dtype=torch.float32
+):
     def make(*shape):
         return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
 
@@ -99,9 +102,15 @@ def test_written_out_equals_a_loop(seed, name, kind, groups, value_width, querie
     mask = random_mask(generator, kind, 2, queries, keys)
     similarity = SIMILARITIES.find(name)(4, 8)
     dense = mask.dense(queries, keys)
-    visible = np.ones((2, 4, queries, keys), bool) if dense is None else dense.expand(2, 4, queries, keys).numpy()
+    visible = (
+        np.ones((2, 4, queries, keys), bool) if dense is None else dense.expand(2, 4, queries, keys).numpy()
+    )
     wanted = loop(
-        query.double().numpy(), key.double().numpy(), value.double().numpy(), visible, scorers(similarity, 8)[name]
+        query.double().numpy(),
+        key.double().numpy(),
+        value.double().numpy(),
+        visible,
+        scorers(similarity, 8)[name],
     )
     found = attention(query, key, value, mask, similarity)
     assert close(found, torch.from_numpy(wanted), 1e-6 if name == "scaled-dot" else 1e-5)
@@ -153,7 +162,9 @@ def test_a_row_that_may_look_at_nothing_gives_zeros_and_leaves_its_neighbours_al
 @pytest.mark.parametrize("kind", ["none", "both"])
 def test_gradients_are_right_in_double_precision(name, kind):
     generator = torch.Generator().manual_seed(3)
-    inputs = tensors(generator, heads=2, groups=1, queries=3, keys=3, width=4, value_width=2, dtype=torch.float64)
+    inputs = tensors(
+        generator, heads=2, groups=1, queries=3, keys=3, width=4, value_width=2, dtype=torch.float64
+    )
     similarity = SIMILARITIES.find(name)(2, 4).double()
     mask = random_mask(generator, kind, 2, 3, 3)
     leaves = [x.requires_grad_() for x in inputs]
@@ -167,8 +178,8 @@ def test_the_kernels_that_refuse_a_mask_beside_causality_get_a_matrix(monkeypatc
     mask = Mask(causal=True, keys=torch.tensor([[True] * 4 + [False] * 2, [False] + [True] * 5]))
     wanted = attention(query, key, value, mask)
     with sdpa_kernel(SDPBackend.MATH):
+        monkeypatch.setattr(room, "_kernel_takes_both", lambda query: True)
         with pytest.raises(RuntimeError, match="is_causal"):
-            monkeypatch.setattr(room, "_kernel_takes_both", lambda query: True)
             fused_attention(query, key, value, mask)
         monkeypatch.undo()
         monkeypatch.setattr(torch.backends.cuda, "flash_sdp_enabled", lambda: False)

@@ -73,7 +73,9 @@ def test_the_defaults_are_the_papers_base_model():
 
 
 def test_every_known_size_is_a_valid_config():
-    assert {"tiny", "small", "base", "big", "gpt-2", "gpt-2-xl", "gpt-3", "bert-base", "bert-large"} <= set(SIZES)
+    assert {"tiny", "small", "base", "big", "gpt-2", "gpt-2-xl", "gpt-3", "bert-base", "bert-large"} <= set(
+        SIZES
+    )
     for name in SIZES:
         assert ModelConfig.named(name).width
 

@@ -1,0 +1,77 @@
+"""Positions: the paper's formula, the other layout, learned ones and their end, rotary ones."""
+
+import math
+
+import pytest
+import torch
+
+from regard.errors import SettingError, ShapeError
+from regard.model.config import ModelConfig, RotaryScaling
+from regard.model.positions import POSITIONS, Learned, Rotary, Sinusoidal, rotary_frequencies, sinusoids
+
+
+@pytest.mark.parametrize("width", [6, 7])
+def test_sinusoids_are_the_papers_formula(width):
+    found = sinusoids(torch.arange(50), width)
+    for position in (0, 1, 17, 49):
+        for i in range(width):
+            angle = position / 10_000 ** (2 * (i // 2) / width)
+            wanted = math.sin(angle) if i % 2 == 0 else math.cos(angle)
+            assert found[position, i].item() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_halves_hold_the_same_waves_in_another_order():
+    paper, halves = sinusoids(torch.arange(9), 8), sinusoids(torch.arange(9), 8, halves=True)
+    assert torch.equal(halves, torch.cat([paper[:, 0::2], paper[:, 1::2]], dim=1))
+
+
+def test_sinusoidal_reaches_any_length():
+    positions = Sinusoidal(8, prepared=16)
+    far = torch.tensor([3, 1_000_000])
+    assert torch.equal(positions(far, reach=1_000_001), sinusoids(far, 8))
+    assert torch.equal(positions(torch.arange(16), reach=16), sinusoids(torch.arange(16), 8))
+
+
+def test_learned_positions_end_where_they_were_learned():
+    positions = Learned(8, context=4)
+    assert positions(torch.arange(4), reach=4).shape == (4, 8)
+    with pytest.raises(ShapeError, match="a sequence of 5 tokens; this model learned 4 positions"):
+        positions(torch.arange(5), reach=5)
+
+
+def test_rotary_makes_scores_depend_on_distance_alone():
+    torch.manual_seed(0)
+    query, key = torch.randn(1, 1, 1, 8), torch.randn(1, 1, 1, 8)
+    rotary = Rotary(8)
+
+    def score(m, n):
+        return (rotary.rotation(torch.tensor([m]))(query) * rotary.rotation(torch.tensor([n]))(key)).sum()
+
+    assert score(3, 1) == pytest.approx(score(13, 11).item(), abs=1e-5)
+    assert abs(score(3, 1) - score(3, 2)) > 1e-3
+
+
+def test_rotary_turns_without_stretching():
+    x = torch.randn(2, 3, 4, 8)
+    turned = Rotary(8).rotation(torch.arange(4))(x)
+    assert torch.allclose(turned.norm(dim=-1), x.norm(dim=-1), atol=1e-5)
+    assert torch.equal(turned[:, :, 0], x[:, :, 0])
+
+
+def test_linear_scaling_slows_every_frequency():
+    plain = rotary_frequencies(8, 10_000.0)
+    slowed = rotary_frequencies(8, 10_000.0, RotaryScaling(kind="linear", factor=4.0))
+    assert torch.allclose(slowed, plain / 4)
+
+
+def test_llama3_scaling_slows_only_the_slow_ones():
+    scaling = RotaryScaling(kind="llama3", factor=8.0, low=1.0, high=4.0, original_context=8192)
+    plain, scaled = rotary_frequencies(128, 500_000.0), rotary_frequencies(128, 500_000.0, scaling)
+    assert scaled[0] == plain[0]
+    assert torch.isclose(scaled[-1], plain[-1] / 8)
+    assert (scaled <= plain + 1e-12).all()
+
+
+def test_an_odd_width_has_no_halves():
+    with pytest.raises(SettingError, match=r"width \(7\) must be even"):
+        POSITIONS.find("sinusoidal-halves")(ModelConfig(vocabulary=9, width=7, heads=7))
