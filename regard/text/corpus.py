@@ -223,6 +223,7 @@ def _judged(
             reason = DUPLICATE
         if reason is None:
             report.kept += 1
+            report.place = place
             yield fields
         else:
             report.skip(reason, place)

@@ -38,16 +38,25 @@ class Mentions:
 
 @dataclass
 class Report:
-    """Examples read, kept, skipped and shortened; `str(report)` is a short text for people."""
+    """Examples read, kept, skipped and shortened; `str(report)` is a short text for people.
+
+    While a corpus is read, `place` is where its latest example stands.
+    """
 
     read: int = 0
     kept: int = 0
     skipped: dict[str, Mentions] = field(default_factory=dict)
     shortened: Mentions = field(default_factory=Mentions)
+    place: Place = field(default=Place("", 0), compare=False)
 
     def skip(self, reason: str, place: Place) -> None:
         """Count an example that was left out."""
         self.skipped.setdefault(reason, Mentions()).add(place)
+
+    def drop(self, reason: str, place: Place) -> None:
+        """Count an example as left out after all, though it was kept before."""
+        self.kept -= 1
+        self.skip(reason, place)
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values, for metrics and manifests."""

@@ -19,7 +19,10 @@ Given = TypeVar("Given", bound=str | Pair | Example, covariant=True)
 class Corpus(Protocol[Given]):
     """What every kind of corpus offers: passes over its items, a report of the last one, an identity."""
 
-    report: Report
+    @property
+    def report(self) -> Report:
+        """What the latest pass read and left out so far."""
+        ...
 
     def __iter__(self) -> Iterator[Given]: ...
 
@@ -65,7 +68,7 @@ class HeldOut:
 
 
 class Part(Generic[Item]):
-    """One side of a split corpus, itself a corpus; its report is that of the whole."""
+    """One side of a split corpus, itself a corpus; its report counts the other side as skipped."""
 
     def __init__(self, corpus: Corpus[Item], held_out: HeldOut, held: bool):
         self.corpus = corpus
@@ -74,11 +77,16 @@ class Part(Generic[Item]):
 
     @property
     def report(self) -> Report:
-        """What the last pass over the whole corpus read and left out."""
+        """What the last pass read and left out."""
         return self.corpus.report
 
     def __iter__(self) -> Iterator[Item]:
-        return (item for item in self.corpus if self.held_out.holds(item) == self.held)
+        reason = "not held out" if self.held else "held out"
+        for item in self.corpus:
+            if self.held_out.holds(item) == self.held:
+                yield item
+            else:
+                self.report.drop(reason, self.report.place)
 
     def identity(self) -> str:
         """The identity of the whole, and which side this is."""

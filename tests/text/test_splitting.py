@@ -46,7 +46,7 @@ def test_parts_are_corpora(tmp_path):
     held = HeldOut.choose(corpus, share=0.2)
     train, valid = Part(corpus, held, held=False), Part(corpus, held, held=True)
     assert (len(list(train)), len(list(valid))) == (80, 20)
-    assert train.report.read == 100
+    assert (valid.report.read, valid.report.kept, valid.report.skipped["not held out"].count) == (100, 20, 80)
     assert train.identity() != valid.identity()
 
 

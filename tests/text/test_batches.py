@@ -1,0 +1,208 @@
+"""Batches: every example once, within the budget, in an order that can be taken up anywhere."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import CheckpointError, DataError, SettingError
+from regard.text.batches import (
+    BatchSource,
+    labelled_batches,
+    masked_batches,
+    parallel_batches,
+    plan_by_length,
+    scoring_windows,
+    window_batches,
+)
+from regard.text.corpus import ParallelText
+from regard.text.encoding import encode_parallel
+from regard.text.pair import Tokenizers
+from regard.text.sequences import Data, Sequences
+from regard.text.tokenizer import Tokenizer
+
+lengths_of_pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80)
+
+
+def some(count: int, seed: int = 0, longest: int = 20) -> Sequences:
+    random = np.random.default_rng(seed)
+    return Sequences.of([random.integers(5, 60, random.integers(1, longest)).tolist() for _ in range(count)])
+
+
+@pytest.fixture(scope="module")
+def sources(bpe):
+    """A maker of each kind of batch source, always the same."""
+    pairs = Data({"source": some(200, 1), "target": some(200, 2)})
+    labelled = Data({"text": some(150, 3), "label": Sequences.of([[i % 3] for i in range(150)])})
+    return {
+        "parallel": lambda seed=1: parallel_batches(pairs, Tokenizers.joint(bpe), tokens=128, seed=seed),
+        "labelled": lambda seed=1: labelled_batches(labelled, bpe, tokens=128, seed=seed),
+        "masked": lambda seed=1: masked_batches(labelled, bpe, tokens=128, seed=seed),
+        "window": lambda seed=1: window_batches(labelled, bpe, context=16, tokens=128, seed=seed),
+    }
+
+
+KINDS = ["parallel", "labelled", "masked", "window"]
+
+
+def arrays(batch) -> list[np.ndarray]:
+    return list(vars(batch).values())
+
+
+def same(one, other) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(arrays(one), arrays(other), strict=True))
+
+
+@given(lengths_of_pairs, st.integers(1, 200), st.integers(0, 3), st.integers(0, 3))
+def test_a_plan_takes_every_example_once_within_the_budget(lengths, tokens, seed, epoch):
+    sides = np.array(lengths).T
+    plan = plan_by_length(sides, tokens, seed, epoch)
+    assert sorted(plan.order) == list(range(len(lengths)))
+    cells = 0
+    for begin, end in pairwise(plan.bounds):
+        part = sides[:, plan.order[begin:end]]
+        assert end - begin == 1 or part.max() * (end - begin) <= tokens
+        cells += (part.max(1) * (end - begin)).sum()
+    assert plan.padding == pytest.approx(1 - sides.sum() / cells)
+
+
+def test_the_order_follows_seed_and_epoch_alone():
+    sides = np.random.default_rng(0).integers(1, 40, (2, 500))
+    plan = plan_by_length(sides, 256, seed=1, epoch=2)
+    assert np.array_equal(plan.order, plan_by_length(sides, 256, seed=1, epoch=2).order)
+    assert not np.array_equal(plan.order, plan_by_length(sides, 256, seed=2, epoch=2).order)
+    assert not np.array_equal(plan.order, plan_by_length(sides, 256, seed=1, epoch=3).order)
+
+
+def test_each_epoch_puts_other_examples_together():
+    sides = np.full((2, 400), 8)
+    together = [
+        {frozenset(plan.order[a:b].tolist()) for a, b in pairwise(plan.bounds)}
+        for plan in (plan_by_length(sides, 64, 1, epoch) for epoch in (0, 1))
+    ]
+    assert not together[0] & together[1]
+
+
+def test_lengths_do_not_come_in_order():
+    sides = np.random.default_rng(0).integers(1, 60, (2, 3000))
+    plan = plan_by_length(sides, 512, seed=1, epoch=0)
+    longest = [sides[:, plan.order[a:b]].max() for a, b in pairwise(plan.bounds)]
+    ascents = sum(a <= b for a, b in pairwise(longest)) / (len(longest) - 1)
+    assert 0.3 < ascents < 0.7
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_batch_is_a_place_to_go_on_from(sources, kind):
+    straight = sources[kind]()
+    states, batches = [], []
+    for _ in range(2 * len(straight) + 3):
+        states.append(json.dumps(straight.state()))
+        batches.append(straight.next())
+    assert straight.epoch == 2
+    for at in range(len(batches)):
+        resumed = sources[kind]()
+        resumed.restore(json.loads(states[at]))
+        assert all(same(resumed.next(), batch) for batch in batches[at : at + 3])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_going_on_reads_nothing_that_came_before(sources, kind):
+    source = sources[kind]()
+    fetched = []
+    fetch = source.fetch
+    source.fetch = lambda step: fetched.append(step) or fetch(step)
+    source.restore({**source.state(), "epoch": 7, "index": 3})
+    source.next()
+    assert [(step.epoch, step.index) for step in fetched] == [(7, 3)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_order_is_not_taken_up(sources, kind):
+    with pytest.raises(CheckpointError, match="seed 2 and this one 1"):
+        sources[kind](seed=1).restore(sources[kind](seed=2).state())
+    for wrong in ({"epoch": -1}, {"index": 10**6}, {"index": "3"}, {"epoch": None}, {"data": "x"}):
+        with pytest.raises(CheckpointError):
+            sources[kind]().restore({**sources[kind]().state(), **wrong})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_a_batch_source(sources, kind):
+    source: BatchSource = sources[kind]()
+    batch = source.next()
+    assert batch.tokens > 0
+    assert batch.rows > 0
+
+
+def test_iterating_gives_an_epoch_at_a_time(sources):
+    source = sources["parallel"]()
+    source.next()
+    assert len(list(source)) == len(source) - 1
+    rows = [batch.rows for batch in source]
+    assert (source.epoch, sum(rows)) == (1, 200)
+
+
+def test_windows_are_full_and_start_elsewhere_each_epoch(bpe):
+    text = np.arange(5, 1005)
+    data = Data({"text": Sequences.of([text.tolist()])})
+    source = window_batches(data, bpe, context=32, tokens=128, seed=1)
+    offsets = set()
+    for _ in range(6):
+        batches = list(source)
+        inputs = np.concatenate([batch.input for batch in batches])
+        assert inputs.shape[1] == 32
+        assert np.array_equal(np.concatenate([batch.output for batch in batches]), inputs + 1)
+        starts = sorted(inputs[:, 0] - 5)
+        assert set(np.diff(starts)) == {32}
+        assert len(inputs) >= len(text) // 32 - 1
+        offsets.add(starts[0])
+    assert len(offsets) > 2
+
+
+@pytest.mark.parametrize("length", [33, 34, 40, 64])
+def test_the_shortest_texts_have_a_window(bpe, length):
+    data = Data({"text": Sequences.of([list(range(length))])})
+    source = window_batches(data, bpe, context=32)
+    assert all(source.next().input.shape[1] == 32 for _ in range(50))
+    with pytest.raises(DataError, match="give more text"):
+        window_batches(data, bpe, context=length)
+
+
+@given(st.integers(1, 70), st.integers(1, 12), st.integers(1, 4), st.booleans())
+def test_scoring_predicts_each_token_once(bpe, length, context, rows, has_before):
+    ids = np.arange(100, 100 + length)
+    batches = list(scoring_windows(ids, bpe, context, rows, before=99 if has_before else None))
+    scored = [batch.output[batch.keys] for batch in batches]
+    expected = ids if has_before else ids[1:]
+    assert np.array_equal(np.concatenate([[], *scored]), expected)
+    for batch in batches:
+        assert batch.input.shape[1] <= context
+        assert np.array_equal(batch.input[batch.keys] + 1, batch.output[batch.keys])
+
+
+@pytest.mark.parametrize(("tokens", "seed"), [(0, 1), (10, -1)])
+def test_impossible_settings_are_refused(bpe, tokens, seed):
+    data = Data({"text": some(5)})
+    with pytest.raises(SettingError):
+        masked_batches(data, bpe, tokens=tokens, seed=seed)
+    with pytest.raises(SettingError):
+        window_batches(data, bpe, context=2, tokens=tokens, seed=seed)
+
+
+def test_padding_is_under_eight_percent_on_real_captions(shared_data):
+    folder = shared_data / "multi30k"
+    corpus = ParallelText(folder / "train.en.gz", folder / "train.de.gz")
+    tokenizer = Tokenizer.learn((text for pair in corpus for text in pair), vocabulary=8000)
+    data = encode_parallel(corpus, Tokenizers.joint(tokenizer), longest=128)
+    source = parallel_batches(data, Tokenizers.joint(tokenizer), tokens=4096)
+    empty = sum((~batch.source_keys).sum() + (~batch.target_keys).sum() for batch in source)
+    cells = sum(
+        batch.source.size + batch.target_in.size
+        for batch in parallel_batches(data, Tokenizers.joint(tokenizer), tokens=4096)
+    )
+    assert empty / cells == pytest.approx(source.padding)
+    assert source.padding < 0.08
