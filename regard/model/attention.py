@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.cache import Memory, Slot
+from regard.model.initial import random_weight
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.watch import UNWATCHED, WRITTEN_OUT, Unwatched, watching
@@ -76,7 +77,7 @@ class Bilinear(nn.Module):
 
     def __init__(self, heads: int, key_width: int):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(heads, key_width, key_width).normal_(std=1 / key_width))
+        self.weight = random_weight(heads, key_width, key_width, deviation=1 / key_width)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores, B H Q K."""
@@ -94,10 +95,10 @@ class Additive(nn.Module):
 
     def __init__(self, heads: int, key_width: int):
         super().__init__()
-        deviation, square = key_width**-0.5, (heads, key_width, key_width)
-        self.query_weight = nn.Parameter(torch.empty(square).normal_(std=deviation))
-        self.key_weight = nn.Parameter(torch.empty(square).normal_(std=deviation))
-        self.vector = nn.Parameter(torch.empty(heads, key_width, 1).normal_(std=deviation))
+        deviation = key_width**-0.5
+        self.query_weight = random_weight(heads, key_width, key_width, deviation=deviation)
+        self.key_weight = random_weight(heads, key_width, key_width, deviation=deviation)
+        self.vector = random_weight(heads, key_width, 1, deviation=deviation)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
         """Scores, B H Q K; a vector is held for every pair."""

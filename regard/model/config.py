@@ -177,7 +177,8 @@ def _bert(width: int, layers: int, heads: int) -> dict[str, Any]:
     return dict(
         family="encoder-only", output="masked", vocabulary=30522, context=512, width=width, layers=layers,
         heads=heads, feed_forward_width=4 * width, feed_forward="gelu", norm_epsilon=1e-12,
-        positions="learned", scale_embeddings=False, segments=2, embedding_norm=True, head_bias=True, pooling="tanh", dropout=0.1,
+        positions="learned", scale_embeddings=False, segments=2, embedding_norm=True, head_bias=True,
+        pooling="tanh", dropout=0.1,
     )  # fmt: skip
 
 

@@ -5,11 +5,11 @@ B batch, Q tokens, D width.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ShapeError
+from regard.model.initial import random_weight, redraw
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Positions, Rotation
 from regard.model.watch import watching
@@ -35,18 +35,13 @@ class Embedding(nn.Module):
     ):
         super().__init__()
         self.scale, self.dropout = width**0.5 if scaled else 1.0, dropout
-        self.weight = nn.Parameter(torch.empty(vocabulary, width)) if vectors is None else None
+        deviation = 1 / self.scale if scaled else 0.02  # 1 after scaling; GPT-2's where nothing is scaled
+        self.weight = random_weight(vocabulary, width, deviation=deviation) if vectors is None else None
         self.vectors = nn.Identity() if vectors is None else nn.Linear(vectors, width)
         self.positions, self.norm = positions, norm
-        self.segments = nn.Parameter(torch.empty(segments, width)) if segments else None
-        self.initialise()
-
-    def initialise(self) -> None:
-        """Entries of size 1 after scaling; 0.02, as GPT-2 has them, where nothing is scaled."""
-        deviation = 1 / self.scale if self.scale > 1 else 0.02
-        for weight in (self.weight, self.segments, getattr(self.positions, "weight", None)):
-            if weight is not None:
-                nn.init.normal_(weight, std=deviation if weight is self.weight else deviation * self.scale)
+        self.segments = random_weight(segments, width, deviation=0.02) if segments else None
+        if scaled and isinstance(learned := getattr(positions, "weight", None), nn.Parameter):
+            redraw(learned, 1.0)  # beside embeddings of size 1, small positions would not be heard
 
     def forward(
         self, tokens: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.config import ModelConfig
+from regard.model.initial import random_weight
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.watch import watching
 from regard.tables import Table
@@ -24,10 +25,8 @@ class Words(nn.Module):
 
     def __init__(self, vocabulary: int, width: int, bias: bool, tied: nn.Parameter | None = None):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary, width)) if tied is None else tied
+        self.weight = random_weight(vocabulary, width, deviation=width**-0.5) if tied is None else tied
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
-        if tied is None:
-            nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, hidden: Tensor, mask: Mask = EVERYTHING) -> Tensor:
         """B Q D to B Q V."""

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from regard.errors import SettingError, ShapeError
 from regard.model.config import ModelConfig, RotaryScaling
+from regard.model.initial import random_weight
 from regard.tables import Table
 
 
@@ -87,7 +88,7 @@ class Learned(nn.Module):
 
     def __init__(self, width: int, context: int):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(context, width).normal_(std=0.02))
+        self.weight = random_weight(context, width, deviation=0.02)
 
     def forward(self, positions: Tensor, reach: int) -> Tensor:
         """The trained vector of each position, .. D."""

@@ -7,7 +7,6 @@ B batch, S source tokens, T target tokens, Q tokens, D width, V vocabulary. Ids 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +19,7 @@ from regard.model.blocks import FEED_FORWARDS, NORMS, RESIDUALS, DecoderBlock, E
 from regard.model.cache import Cache, Memory
 from regard.model.config import ModelConfig
 from regard.model.embedding import Embedding
+from regard.model.initial import start_evenly, start_small
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.outputs import OUTPUTS, POOLINGS
 from regard.model.positions import POSITIONS, Rotation
@@ -179,35 +179,10 @@ def build_model(config: ModelConfig, device: str | torch.device | None = None) -
         _check_memory(config)
     with torch.device("meta" if str(device) == "meta" else "cpu"):
         model = FAMILIES[config.family](config)
-        initialise(model)
-    return model if device is None else model.to(device)
-
-
-def initialise(model: nn.Module) -> None:
-    """Set what the small classes leave to the whole: even projections, and branches that start small.
-
-    Each linear layer keeps variance in both directions (Glorot and Bengio 2010). The last layer of
-    every branch is divided by the square root of the branches in its stack, so that the residual
-    stream stays of one size however deep the stack is.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
+    start_evenly(model)
     for stack in (module for module in model.modules() if isinstance(module, Stack)):
-        ends = list(_branch_ends(stack))
-        with torch.no_grad():
-            for end in ends:
-                end.weight.div_(len(ends) ** 0.5)
-
-
-def _branch_ends(stack: Stack) -> Iterator[nn.Linear]:
-    for block in stack.blocks:
-        for branch in block.children():
-            end = getattr(branch, "output", getattr(branch, "contract", None))
-            if isinstance(end, nn.Linear):
-                yield end
+        start_small(stack.blocks)
+    return model if device is None else model.to(device)
 
 
 def count_parameters(model: nn.Module) -> int:
