@@ -1,0 +1,1 @@
+"""What attention did, as data and as something to look at."""

@@ -1,0 +1,117 @@
+"""The lectures' worked examples: what is given, and nothing that is computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.errors import SettingError, nearest
+
+
+@dataclass(frozen=True)
+class Example:
+    """One worked example: its inputs, its rules, and where its digits are known from.
+
+    rules          what to do with the inputs, as keywords of Rules
+    rounded_by     who prints the digits that early rounding gives
+    also_divided   show too what the division by sqrt(d_k) would change
+    """
+
+    letter: str
+    name: str
+    title: str
+    summary: str
+    story: str
+    given: Mapping[str, Any]
+    words: tuple[str, ...]
+    query_words: tuple[str, ...] = ()
+    key_width: int | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    rounded_by: str = ""
+    also_divided: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The inputs as plain data, for another program or a page that works them out itself."""
+        plain = ("letter", "name", "title", "summary", "story", "key_width", "rounded_by", "also_divided")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            **{name: dict(getattr(self, name)) for name in ("given", "rules")},
+            **{name: list(getattr(self, name)) for name in ("words", "query_words")},
+        }
+
+
+EXAMPLES = (
+    Example(
+        letter="A",
+        name="two-words",
+        title="Two words",
+        summary="scores 112 and 96, divided by √64, become weights",
+        story="“Thinking Machines”, seen from the first word. Its query met both keys, 64 numbers long, and "
+        "these two scores came out.",
+        given={"scores": [[112, 96]]},
+        words=("Thinking", "Machines"),
+        query_words=("Thinking",),
+        key_width=64,
+    ),
+    Example(
+        letter="B",
+        name="three-inputs",
+        title="Three inputs",
+        summary="X, W^Q, W^K and W^V to the outputs, exact and rounded early",
+        story="Three inputs of width 4, and three weight matrices that make them 3 wide: self-attention from "
+        "the first multiplication to the last sum.",
+        given={
+            "x": [[1, 0, 1, 0], [0, 2, 0, 2], [1, 1, 1, 1]],
+            "wq": [[1, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 1]],
+            "wk": [[0, 0, 1], [1, 1, 0], [0, 1, 0], [1, 1, 0]],
+            "wv": [[0, 2, 0], [0, 3, 0], [1, 0, 3], [1, 1, 0]],
+        },
+        words=("input 1", "input 2", "input 3"),
+        rules={"similarity": "dot", "decimals": 1},
+        rounded_by="The well-known worked example that these inputs come from prints the rounded digits.",
+        also_divided=True,
+    ),
+    Example(
+        letter="C",
+        name="masked",
+        title="A masked pattern",
+        summary="six words, none of which may look ahead",
+        story="The scores of six words, each of which may look at itself and at earlier words only.",
+        given={
+            "scores": [
+                [3.53, 0, 0, 0, 0, 0],
+                [0.80, -0.30, 0, 0, 0, 0],
+                [1.96, -0.21, 0.89, 0, 0, 0],
+                [4.48, 0.82, 0.67, 1.31, 0, 0],
+                [3.74, 0.29, 2.99, 1.73, 3.07, 0],
+                [-1.95, 2.91, -0.41, -1.48, 2.94, 0.31],
+            ]
+        },
+        words=("word 1", "word 2", "word 3", "word 4", "word 5", "word 6"),
+        rules={"similarity": "dot", "causal": True},
+    ),
+    Example(
+        letter="D",
+        name="context",
+        title="Words in context",
+        summary="“Python crawls quickly” as weighted sums of its words",
+        story="“Python crawls quickly”: with these weights, each word becomes a mixture of all three. Here a "
+        "word's value is a direction of its own, so that the mixture can be read off.",
+        given={
+            "weights": [[0.4, 0.4, 0.2], [0.3, 0.6, 0.1], [0.1, 0.1, 0.8]],
+            "v": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+        },
+        words=("Python", "crawls", "quickly"),
+        rules={"similarity": "dot"},
+    ),
+)
+
+
+def find_example(name: str) -> Example:
+    """The example of that letter or name."""
+    for example in EXAMPLES:
+        if name.lower() in (example.letter.lower(), example.name):
+            return example
+    known = [known for example in EXAMPLES for known in (example.letter, example.name)]
+    raise SettingError(f"unknown example {name!r}; {nearest(name, known)}")
