@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from regard.text.tokenizer import Tokenizer
 
 TOO_MANY_TOKENS = "too many tokens"
 _AT_ONCE = 2000
+_CHUNKS_AT_ONCE = 16
 
 
 class _Held(NamedTuple):
@@ -94,8 +96,10 @@ def encode_running(text: RunningText, tokenizer: Tokenizer, cache: Path | None =
     """Column text: the chunks of a running text; their ids stand one after another in `["text"].ids`."""
 
     def fill(columns: Columns) -> Report:
-        for chunk in text:
-            columns["text"].add(tokenizer.encode_batch([chunk])[0])
+        chunks = iter(text)
+        while several := list(islice(chunks, _CHUNKS_AT_ONCE)):
+            for ids in tokenizer.encode_batch(several):
+                columns["text"].add(ids)
         return text.report
 
     return _made(fill, {"text": tokenizer.vocabulary}, cache, text.identity(), tokenizer.fingerprint)

@@ -10,11 +10,11 @@ from regard.text.corpus import Filters, unusable
 from regard.text.reading import Paths, files_digest, find_files, read_lines
 from regard.text.report import Place, Report
 
-CHUNK = 1 << 20
+CHUNK = 1 << 17
 
 
 class RunningText:
-    """The text between two shares of its characters, in chunks of about a million characters.
+    """The text between two shares of its characters, in chunks of about a hundred thousand characters.
 
     `start=0, stop=0.9` and `start=0.9, stop=1` cut it in two without overlap or gap. Empty lines are
     text; of the filters only those of unusable lines apply. A chunk ends with a line; files run on.
