@@ -90,10 +90,11 @@ def compare_translations(
     lowercase: bool = False,
 ) -> list[Comparison]:
     """Two systems by BLEU and chrF with sacreBLEU's paired bootstrap; a p of 0.05 or less is a difference."""
-    lines = [_checked(system, references) for system in (baseline, other)]
-    named: list[tuple[str, Sequence[str]]] = [(str(i), one.translations) for i, one in enumerate(lines)]
+    for system in (baseline, other):
+        _equally_many(len(system), len(references))
+    named: list[tuple[str, Sequence[str]]] = [("baseline", baseline), ("other", other)]
     metrics = {"BLEU": _bleu(lowercase, "13a"), "chrF": CHRF(lowercase=lowercase)}
-    test = PairedTest(named, metrics, [lines[0].references], test_type="bs", n_samples=samples)
+    test = PairedTest(named, metrics, [references], test_type="bs", n_samples=samples)
     signatures, results = test()
     return [_comparison(name, results[name], str(signature)) for name, signature in signatures.items()]
 
@@ -125,18 +126,6 @@ def confusion(predicted: Numbers, expected: Numbers, labels: Sequence[str]) -> C
     return Confusion(tuple(labels), counts)
 
 
-@dataclass(frozen=True)
-class _Lines:
-    translations: list[str]
-    references: list[str]
-
-
-def _checked(translations: Sequence[str], references: Sequence[str]) -> _Lines:
-    _equally_many(len(translations), len(references))
-    # The sacrebleu command drops white space at the end of its lines too.
-    return _Lines([line.rstrip() for line in translations], [line.rstrip() for line in references])
-
-
 def _bleu(lowercase: bool, tokenize: str) -> BLEU:
     if tokenize not in BLEU.TOKENIZERS:
         raise SettingError(f"unknown tokenize {tokenize!r}; {nearest(tokenize, BLEU.TOKENIZERS)}")
@@ -147,8 +136,8 @@ def _bleu(lowercase: bool, tokenize: str) -> BLEU:
 def _score(
     metric: BLEU | CHRF, translations: Sequence[str], references: Sequence[str], lowercase: bool
 ) -> Score:
-    lines = _checked(translations, references)
-    found = metric.corpus_score(lines.translations, [lines.references])
+    _equally_many(len(translations), len(references))
+    found = metric.corpus_score(translations, [references])
     name = f"{found.name} lower-cased" if lowercase else found.name
     return Score(name, found.score, str(metric.get_signature()))
 

@@ -71,7 +71,7 @@ class Tokenizer:
         parts = KINDS.find(kind)()
         if not parts.smallest <= vocabulary <= LARGEST_ID:
             raise SettingError(
-                f"vocabulary ({vocabulary}) must be at least {parts.smallest} for {kind}; try 8000"
+                f"vocabulary ({vocabulary}) must lie between {parts.smallest} and {LARGEST_ID} for {kind}"
             )
         steps = NORMALISATIONS.find(normalisation)()
         steps += [normalizers.Lowercase()] if lowercase else []
@@ -137,7 +137,7 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, worked out on all cores."""
-        with surviving("cannot encode a text"):
+        with surviving("cannot encode a text (is it valid Unicode?)"):
             found = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in found]
 
@@ -169,7 +169,7 @@ class Tokenizer:
 
     def _encoding(self, text: str, with_mask: bool) -> tokenizers.Encoding:
         inner = self._admitting_mask if with_mask else self._inner
-        with surviving("cannot encode this text"):
+        with surviving("cannot encode this text (is it valid Unicode?)"):
             return inner.encode(text, add_special_tokens=False)
 
     @cached_property

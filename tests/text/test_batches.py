@@ -88,6 +88,20 @@ def test_each_epoch_puts_other_examples_together():
     assert not together[0] & together[1]
 
 
+def test_a_step_takes_as_many_as_fit():
+    plan = plan_by_length(np.full((2, 400), 8), tokens=64, seed=1, epoch=0)
+    assert set(np.diff(plan.bounds)) == {8}
+
+
+def test_the_gaps_change_from_epoch_to_epoch(bpe):
+    data = Data({"text": Sequences.of([list(range(5, 205))])})
+    source = masked_batches(data, bpe)
+    first, second = source.next(), source.next()
+    assert not np.array_equal(first.chosen, second.chosen)
+    other = masked_batches(data, bpe, seed=2).next()
+    assert not np.array_equal(first.chosen, other.chosen)
+
+
 def test_lengths_do_not_come_in_order():
     sides = np.random.default_rng(0).integers(1, 60, (2, 3000))
     plan = plan_by_length(sides, 512, seed=1, epoch=0)

@@ -71,12 +71,12 @@ def test_unusable_lines_are_an_error_where_asked(put, content):
 
 
 def test_each_filter_is_counted(put):
-    lines = ["a b\tx y", "a\tx", "a b c d e\tx y", "a b c d\tx y", "a b\tx y", "a b\tx z"]
+    lines = ["a b\tx y", "a\tx", "a b c d e\tx y", "a b c d\tx y", "a b\tx y", "a b\tx z", "a b c\tx y"]
     corpus = ParallelText(
         put("a.tsv", "\n".join(lines)),
         filters=Filters(min_length=2, max_length=4, max_ratio=1.5, drop_duplicates=True),
     )
-    assert list(corpus) == [Pair("a b", "x y"), Pair("a b", "x z")]
+    assert list(corpus) == [Pair("a b", "x y"), Pair("a b", "x z"), Pair("a b c", "x y")]
     assert skipped(corpus) == {"too short": [2], "too long": [3], "length ratio": [4], "duplicate": [5]}
 
 

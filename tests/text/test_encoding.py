@@ -196,6 +196,14 @@ def test_a_manifest_of_another_make_is_not_believed(kept, tmp_path, change):
         assert kept()[1] == 1
 
 
+def test_a_changed_count_in_the_manifest_is_noticed(kept, tmp_path):
+    whole, _ = kept()
+    path = tmp_path / "cache" / whole.identity[:32] / "manifest.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"kept": 5', '"kept": 6'), encoding="utf-8")
+    data, passes = kept()
+    assert (data.report.kept, passes) == (5, 1)
+
+
 def test_a_build_that_fails_leaves_nothing(tsv, bpe, tmp_path):
     corpus = ParallelText(tsv, filters=Filters(bad="error"))
     with pytest.raises(DataError, match="empty"):

@@ -182,6 +182,7 @@ def test_the_mask_is_one_piece_and_one_word(any_kind):
     (mask,) = [piece for piece in pieces if piece.id == any_kind.mask]
     assert mask.text.strip() == "[MASK]"
     assert [piece.word for piece in pieces if piece.word == mask.word] == [mask.word]
+    assert {piece.word for piece in pieces} - {None} == {0, 1, 2}
 
 
 def test_learning_gives_the_same_file_in_any_process(tmp_path):
@@ -215,7 +216,8 @@ def test_the_vocabulary_is_what_was_asked_for(bpe, word):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vocabulary": 100}, "at least 261"),
+        ({"vocabulary": 260}, "between 261 and"),
+        ({"vocabulary": 2**40}, "between 261 and"),
         ({"kind": "bpee"}, "did you mean bpe"),
         ({"normalisation": "nfd"}, "known"),
     ],
