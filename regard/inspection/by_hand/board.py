@@ -52,9 +52,7 @@ class Board:
     def step(self, sign: str, name: str, formula: str = "") -> None:
         """The heading of a step: its number, its name and its formula."""
         self.gap()
-        heading = self.write(f"[bold reverse] {sign} [/] [bold]{name}[/]   {formula}")
-        heading.rstrip()
-        self._put(heading)
+        self._print(self.write(f"[bold reverse] {sign} [/] [bold]{name}[/]   {formula}"), indent=0)
 
     def say(self, words: str) -> None:
         """A plain sentence."""
@@ -98,11 +96,11 @@ class Board:
     def _plain(self, text: Text) -> Text:
         return Text(text.plain.translate(PLAIN)) if self.ascii else text
 
-    def _print(self, what: Text | Table, widest: int | None = None) -> None:
+    def _print(self, what: Text | Table, widest: int | None = None, indent: int = INDENT) -> None:
         """Print indented, without the spaces that rich leaves at the end of a line."""
         options = self.console.options.update_width(min(self.width, widest or self.width))
         for segments in self.console.render_lines(what, options, pad=False):
-            line = Text(" " * INDENT)
+            line = Text(" " * indent)
             for segment in segments:
                 line.append(segment.text, segment.style)
             line.rstrip()

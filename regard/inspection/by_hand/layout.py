@@ -108,15 +108,12 @@ def lay_out(parts: Sequence[Grid | str], width: int) -> Iterator[Text]:
         if isinstance(part, str):
             row.append(Block([], [Text(f" {part} ")]))
             continue
-        *bands, block = _bands(part, width)
-        for band in bands:
-            yield from _join(row)
-            row = [band]
-        if len(row) > 1 and sum(block.width for block in (*row, block)) > width:
-            *finished, sign = row
-            yield from _join(finished)
-            row = [sign]
-        row.append(block)
+        for block in _bands(part, width):
+            if row and sum(block.width for block in (*row, block)) > width:
+                sign = [] if row[-1].head else [row.pop()]
+                yield from _join(row)
+                row = sign
+            row.append(block)
     yield from _join(row)
 
 
@@ -144,6 +141,7 @@ def _bands(grid: Grid, width: int) -> Iterator[Block]:
     """The grid as one block or, where it is wider than the screen, as several with some columns each."""
     whole = _set(grid)
     count = grid.values.shape[1]
+    width -= 3  # a sign may stand before it
     if whole.width <= width or count == 1:
         yield whole
         return

@@ -28,14 +28,15 @@ def read_matrix(name: str, written: str) -> Matrix:
 def read_mask(written: str) -> NDArray[np.bool_]:
     """A mask, True where a word may look: written as 1 and 0, or as the lectures' M of 0 and -inf."""
     mask = _read("mask", written)
-    if np.isneginf(mask).any():
-        mask = np.where(mask == 0, 1.0, np.where(np.isneginf(mask), 0.0, mask))
-    elif not mask.any():
+    visible = mask == (0.0 if np.isneginf(mask).any() else 1.0)
+    odd = mask[~visible & (mask != 0) & ~np.isneginf(mask)]
+    if odd.size:
+        raise SettingError(
+            f"mask holds {odd[0]:g}; write 1 for may look and 0 for hidden, or M as 0 and -inf"
+        )
+    if not mask.any():
         raise SettingError("a mask of zeros alone hides every word; write 1 where a word may look")
-    if not np.isin(mask, (0.0, 1.0)).all():
-        odd = mask[~np.isin(mask, (0.0, 1.0))][0]
-        raise SettingError(f"mask holds {odd:g}; write 1 for may look and 0 for hidden, or M as 0 and -inf")
-    return mask.astype(bool)
+    return visible
 
 
 def check_numbers(name: str, rows: Any) -> Matrix:
@@ -61,7 +62,7 @@ def _read_file(name: str, path: Path) -> Any:
         if path.stat().st_size > LARGEST_FILE:
             raise UsageError(f"{name}: {path} has over {LARGEST_FILE:,} bytes; give a small matrix")
         if path.suffix.lower() == ".npy":
-            return np.array(np.lib.format.open_memmap(path, mode="r"))
+            return _read_npy(path)
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f'{name}: no file {path}; check the path, or write rows like "1 0; 0 1"') from None
@@ -72,6 +73,16 @@ def _read_file(name: str, path: Path) -> Any:
     if path.suffix.lower() == ".json":
         return _read_json(name, text)
     return _split(name, text.replace(";", "\n") if path.suffix.lower() == ".txt" else text)
+
+
+def _read_npy(path: Path) -> Matrix:
+    try:
+        # Mapped, so that a header cannot ask for more memory than the file holds.
+        return np.array(np.lib.format.open_memmap(path, mode="r"))
+    except OSError:
+        raise
+    except Exception as error:  # a damaged header fails in many ways
+        raise ValueError from error
 
 
 def _read_json(name: str, text: str) -> Any:
