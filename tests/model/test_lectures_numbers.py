@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.model.attention import SIMILARITIES, attention_steps, fused_attention, masked_softmax
+from regard.model.attention import (
+    SIMILARITIES,
+    SeparateProjections,
+    attention_steps,
+    fused_attention,
+    masked_softmax,
+)
 from regard.model.config import ModelConfig
 from regard.model.masks import Mask
 
@@ -58,9 +64,14 @@ def test_two_words():
 
 
 def test_three_inputs_are_projected():
-    torch.testing.assert_close(X @ W_K, matrix([[0.0, 1, 1], [4, 4, 0], [2, 3, 1]]))
-    torch.testing.assert_close(X @ W_V, matrix([[1.0, 2, 3], [2, 8, 0], [2, 6, 3]]))
-    torch.testing.assert_close(X @ W_Q, matrix([[1.0, 0, 2], [2, 2, 2], [2, 1, 3]]))
+    projections = SeparateProjections(4, heads=1, groups=1, key_width=3, value_width=3, bias=False).double()
+    with torch.no_grad():
+        projections.weight.copy_(torch.cat([weight[0, 0].mT for weight in (W_Q, W_K, W_V)]))
+    query, key, value = projections(X[0])
+    torch.testing.assert_close(query, matrix([[1.0, 0, 2], [2, 2, 2], [2, 1, 3]]))
+    torch.testing.assert_close(key, matrix([[0.0, 1, 1], [4, 4, 0], [2, 3, 1]]))
+    torch.testing.assert_close(value, matrix([[1.0, 2, 3], [2, 8, 0], [2, 6, 3]]))
+    torch.testing.assert_close((query, key, value), (X @ W_Q, X @ W_K, X @ W_V))
 
 
 def test_three_inputs():
