@@ -15,11 +15,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli import attend, demo, describe, doctor
+from regard.cli import attend, bench, demo, describe, doctor
 from regard.errors import RegardError
 
 # In the order that help shows them.
-THEMES = (demo, describe, attend, doctor)
+THEMES = (demo, describe, attend, bench, doctor)
 
 app = typer.Typer(
     name="regard",
