@@ -1,0 +1,1 @@
+"""A model learns from batches."""

@@ -1,0 +1,115 @@
+"""The chunked loss is torch's, in value and gradients, and never holds the logits of all rows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.training.loss import cross_entropy
+
+
+def case(rows=13, width=5, vocabulary=7, dtype=torch.float64, bias=True):
+    torch.manual_seed(rows)
+    made = torch.randn(rows, width, dtype=dtype), torch.randn(vocabulary, width, dtype=dtype)
+    added = torch.randn(vocabulary, dtype=dtype).requires_grad_() if bias else None
+    return *(one.requires_grad_() for one in made), added, torch.randint(vocabulary, (rows,))
+
+
+def reference(rows, weight, bias, targets, smoothing):
+    logits = F.linear(rows, weight, bias)
+    return F.cross_entropy(logits, targets, label_smoothing=smoothing, reduction="sum")
+
+
+@pytest.mark.parametrize("chunk", [1, 4, 13, 100, None])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("bias", [True, False])
+def test_value_and_gradients_are_torchs(chunk, smoothing, bias):
+    rows, weight, added, targets = case(bias=bias)
+    leaves = [one for one in (rows, weight, added) if one is not None]
+    ours = cross_entropy(rows, weight, targets, added, smoothing, chunk)
+    theirs = reference(rows, weight, added, targets, smoothing)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    for mine, other in zip(
+        torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * theirs, leaves), strict=True
+    ):
+        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_pass_gradcheck():
+    rows, weight, bias, targets = case()
+    torch.autograd.gradcheck(
+        lambda rows, weight, bias: cross_entropy(rows, weight, targets, bias, 0.1, chunk=4),
+        (rows, weight, bias),
+    )
+
+
+def test_float32_is_as_exact_as_float32_can_be():
+    rows, weight, _, targets = case(300, 32, 500, torch.float32, bias=False)
+    wide = [one.detach().double().requires_grad_() for one in (rows, weight)]
+    ours = torch.autograd.grad(cross_entropy(rows, weight, targets, None, 0.1, 64), (rows, weight))
+    exact = torch.autograd.grad(reference(*wide, None, targets, 0.1), wide)
+    for mine, other in zip(ours, exact, strict=True):
+        assert (mine - other).abs().max() / other.abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("frozen", ["rows", "weight", "bias"])
+def test_what_is_frozen_gets_no_gradient_and_the_rest_the_same(frozen):
+    rows, weight, bias, targets = case()
+    named = {"rows": rows, "weight": weight, "bias": bias}
+    named[frozen].requires_grad_(False)
+    leaves = [one for name, one in named.items() if name != frozen]
+    ours = torch.autograd.grad(cross_entropy(rows, weight, targets, bias, 0.1, 4), leaves)
+    theirs = torch.autograd.grad(reference(rows, weight, bias, targets, 0.1), leaves)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other)
+    cross_entropy(rows, weight, targets, bias, 0.1, 4).backward()
+    assert named[frozen].grad is None
+
+
+class Watch(TorchDispatchMode):
+    """Notes the shape of everything that any operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.made: list[tuple[torch.Size, str]] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for one in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(one, torch.Tensor):
+                self.made.append((one.shape, str(func)))
+        return out
+
+
+def test_the_logits_of_all_rows_are_never_held():
+    rows, weight, bias, targets = case(rows=64, width=4, vocabulary=50)
+    with Watch() as ours:
+        cross_entropy(rows, weight, targets, bias, 0.1, chunk=16).backward()
+    assert max(shape.numel() for shape, _ in ours.made) == 16 * 50
+    with Watch() as theirs:
+        reference(rows, weight, bias, targets, 0.1).backward()
+    assert max(shape.numel() for shape, _ in theirs.made) == 64 * 50
+
+
+def test_without_grad_mode_only_the_loss_is_made():
+    rows, weight, bias, targets = case(rows=64, width=60, vocabulary=50)
+    with torch.no_grad(), Watch() as seen:
+        loss = cross_entropy(rows, weight, targets, bias, 0.1, chunk=16)
+    assert not loss.requires_grad
+    assert not any(shape in (rows.shape, weight.shape) for shape, name in seen.made if "detach" not in name)
+
+
+def test_no_rows_have_no_loss_and_zero_gradients():
+    rows, weight, bias, targets = case(rows=0)
+    loss = cross_entropy(rows, weight, targets, bias, 0.1)
+    loss.backward()
+    assert (loss, weight.grad.abs().sum(), rows.grad.shape) == (0, 0, rows.shape)
+
+
+def test_backward_can_be_asked_twice():
+    rows, weight, bias, targets = case()
+    loss = cross_entropy(rows, weight, targets, bias, 0.1, 4)
+    first = torch.autograd.grad(loss, weight, retain_graph=True)[0]
+    assert torch.equal(first, torch.autograd.grad(loss, weight)[0])
