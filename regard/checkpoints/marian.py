@@ -9,6 +9,7 @@ from regard.checkpoints.naming import ONE_ROW, QUERY_KEY_VALUE, Format, Row
 from regard.model.config import ModelConfig
 
 TITLE = "Marian"
+ARCHITECTURES = {"MarianMTModel": "words"}
 
 
 def _block(ours: str, theirs: str) -> tuple[Row, ...]:
@@ -28,16 +29,15 @@ def _attention(ours: str, theirs: str) -> tuple[Row, Row]:
     return Row(ours + "projections.{part}", stacked, QUERY_KEY_VALUE), output
 
 
-ENCODER = ("encoder.blocks.{layer}.", "model.encoder.layers.{layer}.")
-DECODER = ("decoder.blocks.{layer}.", "model.decoder.layers.{layer}.")
+OURS, THEIRS = "decoder.blocks.{layer}.", "model.decoder.layers.{layer}."
 TABLE = (
     Row("source.weight", "model.shared.weight", when=lambda config: config.share_embeddings),
     Row("source.weight", "model.encoder.embed_tokens.weight"),
     Row("target.weight", "model.decoder.embed_tokens.weight"),
-    *_block(*ENCODER),
-    *_block(*DECODER),
-    *_attention(DECODER[0] + "cross.", DECODER[1] + "encoder_attn."),
-    Row(DECODER[0] + "around_cross.norm.{part}", DECODER[1] + "encoder_attn_layer_norm.{part}"),
+    *_block("encoder.blocks.{layer}.", "model.encoder.layers.{layer}."),
+    *_block(OURS, THEIRS),
+    *_attention(OURS + "cross.", THEIRS + "encoder_attn."),
+    Row(OURS + "around_cross.norm.{part}", THEIRS + "encoder_attn_layer_norm.{part}"),
     Row("head.weight", "lm_head.weight"),
     Row("head.bias", "final_logits_bias", ONE_ROW, zero_if_absent=True),
 )
@@ -50,9 +50,8 @@ def to_config(values: Any) -> ModelConfig:
     theirs = ForeignConfig(TITLE, values)
     theirs.require("normalize_before", False)
     theirs.require("add_final_layer_norm", False)
-    theirs.architecture({"MarianMTModel": "words"}, "MarianMTModel")
-    shared = theirs.flag("share_encoder_decoder_embeddings", True)
-    return read_translation(theirs, residual="post", shared=shared)
+    theirs.architecture(ARCHITECTURES, "MarianMTModel")
+    return read_translation(theirs, "post", theirs.flag("share_encoder_decoder_embeddings", True))
 
 
 def read_translation(theirs: ForeignConfig, residual: str, shared: bool) -> ModelConfig:
@@ -61,9 +60,7 @@ def read_translation(theirs: ForeignConfig, residual: str, shared: bool) -> Mode
     theirs.require("static_position_embeddings", True)
     for name in ("attention_heads", "ffn_dim"):
         if theirs.size(f"encoder_{name}") != theirs.size(f"decoder_{name}"):
-            raise theirs.error(
-                f"decoder_{name}", f"must equal encoder_{name}; other models are not supported"
-            )
+            raise theirs.error(f"decoder_{name}", f"must equal encoder_{name}")
     tied = theirs.flag("tie_word_embeddings", True)
     return ModelConfig(
         vocabulary=theirs.size("vocab_size"),

@@ -166,14 +166,13 @@ class Format:
         """Their weights under the names that the table knows, without those that are ignored."""
         known = {name for place in places for form in place.theirs for name in form.shapes}
         spelled: dict[str, Any] = {}
-        for written, weight in weights.items():
-            name = written
+        for name, weight in weights.items():
             for old, new in self.older:
                 name = name.replace(old, new)
             if name not in known and self.base + name in known:
                 name = self.base + name
             if name in spelled:
-                raise CheckpointError(f"{written} and {name} are two names of one weight; keep one")
+                raise CheckpointError(f"{name} is there twice, under an older name too; keep one of them")
             if name in known or not self._ignores(name):
                 spelled[name] = weight
         return spelled

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from regard.checkpoints.formats import FORMATS
@@ -227,6 +228,16 @@ def _tied(model: torch.nn.Module) -> list[list[str]]:
     for name, weight in model.state_dict().items():
         groups.setdefault(weight.data_ptr(), []).append(name)
     return sorted(names for names in groups.values() if len(names) > 1)
+
+
+@every_case
+def test_the_files_they_write_are_read(case: Case, twins, tmp_path) -> None:
+    pair = twins(case.architecture, case.config, case.values)
+    pair.theirs.save_pretrained(tmp_path)
+    config = pair.format.to_config(json.loads((tmp_path / "config.json").read_text(encoding="utf-8")))
+    assert config == pair.config
+    found = pair.format.ours(load_file(tmp_path / "model.safetensors"), config)
+    assert all(torch.equal(found[name], weight) for name, weight in pair.ours.state_dict().items())
 
 
 @every_case
