@@ -1,0 +1,119 @@
+"""Each objective: the loss it states, over the places that are scored, whatever stands in the padding."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.errors import SettingError, UnknownName
+from regard.model.masks import Mask
+from regard.model.transformer import build_model
+from regard.training.objectives import build_objective
+
+from .conftest import KINDS, labelled, masked, parallel, text, tiny
+
+
+def make(kind: str, smoothing: float = 0.1, **changes):
+    torch.manual_seed(1)
+    batch, config = KINDS[kind]
+    model = build_model(tiny(**config, **changes))
+    return build_objective(kind, model, smoothing), batch()
+
+
+def plainly(kind: str, model, batch) -> tuple[torch.Tensor, np.ndarray]:
+    """Logits of every place through the model's own forward, and the words or labels, -100 where unscored."""
+    if kind == "translation":
+        masks = Mask(keys=torch.tensor(batch.source_keys)), Mask(keys=torch.tensor(batch.target_keys))
+        logits = model(torch.tensor(batch.source), torch.tensor(batch.target_in), *masks)
+        return logits, np.where(batch.target_keys, batch.target_out, -100)
+    logits = model(torch.tensor(batch.input), Mask(keys=torch.tensor(batch.keys)))
+    if kind == "classification":
+        return logits, batch.labels
+    return logits, np.where(batch.chosen if kind == "masked" else batch.keys, batch.output, -100)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_loss_is_that_of_the_whole_forward(kind, training):
+    objective, batch = make(kind)
+    objective.train(training)
+    loss, count = objective(batch)
+    logits, wanted = plainly(kind, objective.model, batch)
+    expected = F.cross_entropy(
+        logits.flatten(0, -2),
+        torch.tensor(wanted).flatten(),
+        reduction="sum",
+        label_smoothing=0.1 if training else 0.0,
+    )
+    assert count == batch.tokens == (wanted != -100).sum()
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_are_those_of_the_whole_forward(kind):
+    objective, batch = make(kind)
+    parameters = list(objective.parameters())
+    ours = torch.autograd.grad(objective(batch)[0], parameters)
+    logits, wanted = plainly(kind, objective.model, batch)
+    loss = F.cross_entropy(
+        logits.flatten(0, -2), torch.tensor(wanted).flatten(), reduction="sum", label_smoothing=0.1
+    )
+    scale = max(one.abs().max() for one in ours)
+    for mine, other in zip(ours, torch.autograd.grad(loss, parameters), strict=True):
+        assert (mine - other).abs().max() / scale < 1e-5
+
+
+def test_what_stands_in_the_padding_changes_nothing(kind):
+    objective, batch = make(kind)
+    objective.eval()
+    before = objective(batch)[0]
+    changes = {}
+    for name, array in vars(batch).items():
+        keys = batch._widths.get(name)
+        if keys and array.dtype != bool:
+            changes[name] = np.where(getattr(batch, keys), array, 7)
+    after = objective(dataclasses.replace(batch, **changes))[0]
+    torch.testing.assert_close(after, before, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "batch"), [("translation", parallel()), ("writing", text()), ("masked", masked())]
+)
+def test_only_scored_places_reach_the_head(kind, batch, monkeypatch):
+    from regard.training import objectives
+
+    seen = []
+    real = objectives.cross_entropy
+    monkeypatch.setattr(
+        objectives, "cross_entropy", lambda rows, *rest: seen.append(len(rows)) or real(rows, *rest)
+    )
+    objective, _ = make(kind)
+    objective(batch)
+    assert seen == [batch.tokens]
+    assert batch.tokens < (batch.target_out if kind == "translation" else batch.output).size
+
+
+def test_a_batch_without_padding_needs_no_mask(kind, monkeypatch):
+    from regard.training import objectives
+
+    objective, batch = make(kind)
+    one_row = batch.split(batch.rows)[0]
+    monkeypatch.setattr(objectives, "Mask", None)
+    objective(one_row)
+
+
+def test_an_objective_says_which_model_it_needs():
+    with pytest.raises(SettingError, match="writing needs a model of family decoder-only"):
+        build_objective("writing", build_model(tiny()))
+    with pytest.raises(UnknownName, match="did you mean translation"):
+        build_objective("translating", build_model(tiny()))
+    with pytest.raises(SettingError, match="smoothing"):
+        build_objective("translation", build_model(tiny()), 1.0)
+
+
+def test_labels_are_smoothed_over_classes():
+    objective, batch = make("classification", smoothing=0.2)
+    assert objective(batch)[0] != objective.eval()(batch)[0]
+    assert objective(labelled())[1] == 8
