@@ -8,8 +8,6 @@ from typing import Annotated
 import typer
 
 commands = typer.Typer()
-bench = typer.Typer(help="Measure Regard beside its peers, taking turns in one run.", no_args_is_help=True)
-commands.add_typer(bench, name="bench")
 
 EXAMPLES = """\b
 Examples:
@@ -17,6 +15,11 @@ Examples:
   regard bench model --case mt-tiny --profile     one shape, and where our time goes
   regard bench model --compiled --json            compiled twins beside, an object a line
 """
+
+bench = typer.Typer(
+    help="Measure Regard beside its peers, taking turns in one run.", epilog=EXAMPLES, no_args_is_help=True
+)
+commands.add_typer(bench, name="bench")
 
 
 @bench.command(epilog=EXAMPLES)

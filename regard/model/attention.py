@@ -188,7 +188,7 @@ def fused_attention(
     mask = _without_needless_causality(mask, queries, keys)
     causal = mask.causal and not mask.goes_on
     visible = (replace(mask, causal=False) if causal else mask).dense(queries, keys, query.device)
-    if causal and visible is not None and not _kernel_takes_both(query):
+    if causal and visible is not None and not _kernel_takes_both(query, key, value):
         causal, visible = False, mask.dense(queries, keys, query.device)
     output = F.scaled_dot_product_attention(
         query, key, value, attn_mask=visible, is_causal=causal, scale=scale, enable_gqa=grouped
@@ -219,9 +219,10 @@ def _without_needless_causality(mask: Mask, queries: int, keys: int) -> Mask:
     return replace(mask, causal=False) if mask.causal and at_the_end else mask
 
 
-def _kernel_takes_both(query: Tensor) -> bool:
+def _kernel_takes_both(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Only the CPU's flash kernel takes a mask beside is_causal; every other one raises."""
-    return query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled() and query.numel() > 0
+    plain = all(x.stride(-1) == 1 and x.numel() > 0 for x in (query, key, value))  # or it declines
+    return plain and query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled()
 
 
 class Projections(Protocol):

@@ -21,6 +21,7 @@ from regard.model.attention import (
     fused_attention,
 )
 from regard.model.masks import Mask
+from regard.model.positions import Rotary
 
 
 def loop(query, key, value, visible, score):
@@ -178,12 +179,21 @@ def test_the_kernels_that_refuse_a_mask_beside_causality_get_a_matrix(monkeypatc
     mask = Mask(causal=True, keys=torch.tensor([[True] * 4 + [False] * 2, [False] + [True] * 5]))
     wanted = attention(query, key, value, mask)
     with sdpa_kernel(SDPBackend.MATH):
-        monkeypatch.setattr(room, "_kernel_takes_both", lambda query: True)
+        monkeypatch.setattr(room, "_kernel_takes_both", lambda *tensors: True)
         with pytest.raises(RuntimeError, match="is_causal"):
             fused_attention(query, key, value, mask)
         monkeypatch.undo()
         monkeypatch.setattr(torch.backends.cuda, "flash_sdp_enabled", lambda: False)
         assert close(fused_attention(query, key, value, mask), wanted, 1e-6)
+
+
+def test_the_narrowest_rotary_head_looks_under_a_mask_and_causality():
+    layer, x = MultiHeadAttention(8, heads=4, key_width=2), torch.randn(2, 3, 8)
+    mask = Mask(causal=True, keys=torch.tensor([[True, True, True], [False, True, True]]))
+    rotation = Rotary(2).rotation(torch.arange(3))
+    query, key, value = layer.projections(x)
+    wanted = attention(rotation(query), rotation(key), value, mask)
+    assert close(fused_attention(rotation(query), rotation(key), value, mask), wanted, 1e-6)
 
 
 class LargestTensor(TorchDispatchMode):
