@@ -1,0 +1,139 @@
+"""Muon: momentum whose every matrix is made orthogonal before it is applied (Jordan et al. 2024).
+
+For a matrix W with gradient G, momentum m and rate r:
+
+    M = m M + (1 - m) G             and, looking ahead (Nesterov), U = m M + (1 - m) G
+    W = (1 - r decay) W - r s O(U)  with s = 0.2 sqrt(max(rows, columns))
+
+O(U) keeps the singular directions of U and brings all singular values near 1. The factor s gives an update
+the size that AdamW's typically has (Liu et al. 2025), so that one rate serves both. A fused W^Q W^K W^V is
+three matrices. All matrices of one shape are worked on together, in float32.
+"""
+
+# The operations over lists of tensors carry an underscore; torch's own optimizers are made of them.
+# pyright: reportPrivateImportUsage=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.adamw import adamw
+from torch.optim.optimizer import Optimizer
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)
+ITERATIONS = 5
+MATCHING_ADAMW = 0.2
+
+
+def orthogonalise(stack: Tensor) -> Tensor:
+    """Matrices N R C with their singular values brought near 1, by Newton-Schulz iterations."""
+    tall = stack.shape[1] > stack.shape[2]
+    x = stack.mT.float() if tall else stack.float()
+    x = x / x.flatten(1).norm(dim=1).clamp_min(1e-20)[:, None, None]
+    a, b, c = COEFFICIENTS
+    for _ in range(ITERATIONS):
+        squared = torch.bmm(x, x.mT)  # N R R
+        inner = torch.baddbmm(squared, squared, squared, beta=b, alpha=c)
+        x = torch.baddbmm(x, inner, x, beta=a)
+    return x.mT if tall else x
+
+
+class Muon(Optimizer):
+    """Muon for the groups with `sections`, AdamW for the others.
+
+    `sections` has for each parameter the rows of every matrix stacked in it.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[dict[str, Any]],
+        lr: float = 1e-3,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.95),
+        eps: float = 1e-8,
+        fused: bool = False,
+    ):
+        defaults = dict(
+            lr=lr,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            betas=betas,
+            eps=eps,
+            fused=fused,
+            sections=None,
+        )
+        super().__init__(groups, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Update every parameter that has a gradient."""
+        loss = None if closure is None else torch.enable_grad()(closure)()
+        for group in self.param_groups:
+            if group["sections"] is None:
+                self._step_adamw(group)
+            else:
+                self._step_matrices(group)
+        return loss
+
+    def _step_matrices(self, group: dict[str, Any]) -> None:
+        present = [
+            (p, rows)
+            for p, rows in zip(group["params"], group["sections"], strict=True)
+            if p.grad is not None
+        ]
+        if not present:
+            return
+        parameters = [parameter for parameter, _ in present]
+        updates = self._momentum(parameters, group["momentum"])
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
+        for (parameter, rows), update in zip(present, updates, strict=True):
+            for place, part in zip(parameter.split(rows), update.split(rows), strict=True):
+                by_shape.setdefault(tuple(part.shape), []).append((place, part))
+        for shape, pairs in by_shape.items():
+            directions = orthogonalise(torch.stack([part for _, part in pairs])).to(pairs[0][0].dtype)
+            places = [place for place, _ in pairs]
+            scale = MATCHING_ADAMW * max(shape) ** 0.5
+            torch._foreach_add_(places, list(directions.unbind()), alpha=-group["lr"] * scale)
+
+    def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
+        """Move every momentum towards its gradient, and look one step ahead of it."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        held = [self._state(parameter, "momentum")["momentum"] for parameter in parameters]
+        torch._foreach_lerp_(held, gradients, 1 - momentum)
+        return list(torch._foreach_lerp(gradients, held, momentum))
+
+    def _step_adamw(self, group: dict[str, Any]) -> None:
+        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
+        states = [self._state(parameter, "exp_avg", "exp_avg_sq", counted=True) for parameter in parameters]
+        if not parameters:
+            return
+        adamw(
+            parameters,
+            [parameter.grad for parameter in parameters],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [],
+            [state["step"] for state in states],
+            fused=group["fused"],
+            foreach=not group["fused"],
+            amsgrad=False,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=False,
+        )
+
+    def _state(self, parameter: Tensor, *slots: str, counted: bool = False) -> dict[str, Tensor]:
+        state = self.state[parameter]
+        if not state:
+            state.update({slot: torch.zeros_like(parameter) for slot in slots})
+            if counted:
+                state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
+        return state

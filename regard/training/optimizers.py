@@ -1,0 +1,113 @@
+"""Optimizers by name, the groups of parameters each of them wants, and clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, _foreach_mul_, nn  # pyright: ignore[reportPrivateImportUsage]
+from torch.optim import AdamW
+from torch.optim.optimizer import Optimizer
+
+from regard.errors import TrainingError
+from regard.tables import Table
+from regard.training.muon import Muon
+from regard.training.parameters import Part, freeze, parts_of
+from regard.training.settings import TrainingSettings
+
+_FUSED_ON = ("cpu", "cuda", "mps", "xpu")
+
+
+def build_optimizer(module: nn.Module, settings: TrainingSettings) -> Optimizer:
+    """The optimizer that settings name, over what learns in the module once settings.freeze is frozen.
+
+    A group's `factor` times the scheduled rate is its rate: `set_rate` does it.
+    """
+    freeze(module, settings.freeze)
+    parts = parts_of(module)
+    if not parts:
+        raise TrainingError("nothing is left to learn; freeze less")
+    return OPTIMIZERS.find(settings.optimizer)(parts, settings)
+
+
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Give every group its share of a rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["factor"]
+
+
+def _adamw(parts: list[Part], settings: TrainingSettings) -> Optimizer:
+    """Adam with a decay of its own (Loshchilov and Hutter 2019), one kernel for all parameters."""
+    groups = [
+        *_groups(parts, settings, ("matrix", "weight"), weight_decay=settings.weight_decay),
+        *_groups(parts, settings, ("plain",), weight_decay=0.0),
+    ]
+    return AdamW(groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=_can_fuse(parts))
+
+
+def _muon(parts: list[Part], settings: TrainingSettings) -> Optimizer:
+    """Muon for matrices, AdamW for the head's weights and, without decay, for what is plain."""
+    matrices = _groups(parts, settings, ("matrix",), weight_decay=settings.weight_decay)
+    by_id = {id(part.parameter): part for part in parts}
+    for group in matrices:
+        group["factor"] *= settings.matrix_rate
+        group["sections"] = [list(by_id[id(one)].sections) for one in group["params"]]
+    groups = [
+        *matrices,
+        *_groups(parts, settings, ("weight",), weight_decay=settings.weight_decay),
+        *_groups(parts, settings, ("plain",), weight_decay=0.0),
+    ]
+    return Muon(
+        groups,
+        lr=0.0,
+        momentum=settings.momentum,
+        betas=settings.betas,
+        eps=settings.epsilon,
+        fused=_can_fuse(parts),
+    )
+
+
+OPTIMIZERS: Table[Callable[[list[Part], TrainingSettings], Optimizer]] = Table(
+    "optimizer", {"adamw": _adamw, "muon": _muon}
+)
+
+
+def _groups(
+    parts: Iterable[Part], settings: TrainingSettings, roles: tuple[str, ...], weight_decay: float
+) -> list[dict[str, Any]]:
+    """Parameters of these roles, body and head apart where their rates differ; no empty group."""
+    factors = {False: settings.body_rate, True: settings.head_rate}
+    groups: dict[float, list[nn.Parameter]] = {}
+    for part in parts:
+        if part.role in roles:
+            groups.setdefault(factors[part.in_head], []).append(part.parameter)
+    return [
+        {"params": parameters, "factor": factor, "weight_decay": weight_decay}
+        for factor, parameters in groups.items()
+    ]
+
+
+def _can_fuse(parts: list[Part]) -> bool:
+    return all(
+        part.parameter.device.type in _FUSED_ON and part.parameter.is_floating_point() for part in parts
+    )
+
+
+def gradients_of(optimizer: Optimizer) -> list[Tensor]:
+    """Every gradient there is."""
+    parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def scale_and_clip(gradients: list[Tensor], count: int, limit: float | None) -> Tensor:
+    """Divide summed gradients by a count, shorten them to a global norm of at most limit; their norm before.
+
+    The norm is computed once, and both factors are applied in one pass.
+    """
+    norm = torch.nn.utils.get_total_norm(gradients) / count
+    factor = torch.full_like(norm, 1 / count)
+    if limit is not None:
+        factor = factor * (limit / norm.clamp_min(1e-30)).clamp_max(1.0)
+    _foreach_mul_(gradients, factor)
+    return norm

@@ -1,0 +1,51 @@
+"""Schedules: the paper's formula, the ends, the warm-up."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from regard.errors import SettingError
+from regard.training.schedule import SCHEDULES, paper_peak, paper_rate
+
+
+@pytest.mark.parametrize("step", [1, 100, 3999, 4000, 4001, 100_000])
+def test_inverse_sqrt_is_the_papers_formula(step):
+    factor = SCHEDULES["inverse-sqrt"](step, 4000, 10_000, 0.0)
+    assert paper_rate(step, 512, 4000) == pytest.approx(paper_peak(512, 4000) * factor)
+
+
+def test_the_papers_highest_rate():
+    assert paper_rate(4000, 512, 4000) == pytest.approx(7e-4, rel=0.01)  # as Vaswani et al. trained
+    with pytest.raises(SettingError):
+        paper_peak(512, 0)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_warm_up_is_a_straight_line_to_one(name):
+    schedule = SCHEDULES[name]
+    assert [schedule(step, 4, 100, 0.1) for step in (1, 2, 4)] == pytest.approx([0.25, 0.5, 1.0])
+    assert schedule(1, 0, 100, 0.1) == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_it_never_rises_after_the_warm_up_and_stays_a_factor(name):
+    course = [SCHEDULES[name](step, 10, 100, 0.1) for step in range(1, 150)]
+    assert all(a >= b for a, b in pairwise(course[9:]))
+    assert all(0 < factor <= 1 for factor in course)
+
+
+@pytest.mark.parametrize(("name", "half"), [("cosine", 0.55), ("linear", 0.55)])
+def test_the_end(name, half):
+    schedule = SCHEDULES[name]
+    assert schedule(100, 10, 100, 0.1) == pytest.approx(0.1)
+    assert schedule(55, 10, 100, 0.1) == pytest.approx(half)
+    assert schedule(1000, 10, 100, 0.1) == pytest.approx(0.1)
+    assert schedule(100, 10, 100, 0.0) == pytest.approx(0.0)
+
+
+def test_cosine_is_a_wave_and_constant_is_constant():
+    assert SCHEDULES["cosine"](25, 0, 100, 0.0) == pytest.approx((1 + math.cos(math.pi / 4)) / 2)
+    assert SCHEDULES["constant"](10**9, 10, 100, 0.0) == 1.0
