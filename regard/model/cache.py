@@ -48,6 +48,10 @@ class Cache:
     inference: what is put in is cut off from gradients.
     """
 
+    lengths: np.ndarray  # of each row
+    length: int  # of the longest row
+    first: int | Tensor  # the place where each row goes on: one number where all agree
+
     def __init__(
         self,
         layers: int,
@@ -59,9 +63,9 @@ class Cache:
         like: Tensor | None = None,
     ):
         like = torch.empty(0) if like is None else like  # only its device and number type are used
-        self.lengths = np.zeros(rows, dtype=np.int64)
         self._keys = like.new_zeros(layers, rows, groups, max(room, 1), key_width)  # L R G T E
         self._values = like.new_zeros(layers, rows, groups, max(room, 1), value_width)
+        self._stand_at(np.zeros(rows, dtype=np.int64))
         self._source_of = np.arange(rows)  # which source a row looks at
         self._stored: list[Memory] = []  # a memory a layer, for every source
         self._stored_mask = EVERYTHING
@@ -72,18 +76,6 @@ class Cache:
     def rows(self) -> int:
         """How many sequences there are."""
         return len(self.lengths)
-
-    @property
-    def length(self) -> int:
-        """The longest row's length."""
-        return int(self.lengths.max(initial=0))
-
-    @property
-    def first(self) -> int | Tensor:
-        """The place where each row goes on: one number where all agree."""
-        if (self.lengths == self.length).all():
-            return self.length
-        return torch.from_numpy(self.lengths).to(self._keys.device)
 
     def slot(self, layer: int) -> Slot:
         """The place of a layer's self-attention."""
@@ -100,14 +92,15 @@ class Cache:
 
     def advance(self, counts: int | np.ndarray) -> None:
         """The tokens just put in count from now on: as many for every row, or so many for each."""
-        self.lengths = self.lengths + counts
+        self._stand_at(self.lengths + counts)
 
     def reorder(self, rows: np.ndarray) -> None:
         """Row i becomes what row rows[i] was; rows may repeat or be absent."""
         rows = np.asarray(rows, dtype=np.int64)
         if np.array_equal(rows, np.arange(self.rows)):
             return
-        self.lengths, self._source_of = self.lengths[rows], self._source_of[rows]
+        self._source_of = self._source_of[rows]
+        self._stand_at(self.lengths[rows])
         index = torch.from_numpy(rows).to(self._keys.device)
         self._keys, self._values = (_picked(x, index, self.length) for x in (self._keys, self._values))
         self._forget_unused_sources()
@@ -119,10 +112,15 @@ class Cache:
         self._keys = torch.cat([_roomier(cache._keys, room) for cache in (self, other)], dim=1)
         self._values = torch.cat([_roomier(cache._values, room) for cache in (self, other)], dim=1)
         self._source_of = np.concatenate([self._source_of, other._source_of + self._sources])
-        self.lengths = np.concatenate([self.lengths, other.lengths])
+        self._stand_at(np.concatenate([self.lengths, other.lengths]))
         if self._stored:
             self._join_memories(other)
             self._arrange()
+
+    def _stand_at(self, lengths: np.ndarray) -> None:
+        self.lengths, self.length = lengths, int(lengths.max(initial=0))
+        agree = (lengths == self.length).all()
+        self.first = self.length if agree else torch.from_numpy(lengths).to(self._keys.device)
 
     @property
     def _sources(self) -> int:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import SettingError, ShapeError
-from regard.model.attention import ATTENTIONS, PROJECTIONS, SIMILARITIES
+from regard.model.attention import ATTENTIONS, PROJECTIONS
 from regard.model.blocks import FEED_FORWARDS, NORMS, RESIDUALS, DecoderBlock, EncoderBlock
 from regard.model.cache import Cache, Memory
 from regard.model.config import ModelConfig
@@ -23,6 +23,7 @@ from regard.model.initial import start_evenly, start_small
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.outputs import OUTPUTS, POOLINGS
 from regard.model.positions import POSITIONS, Rotation
+from regard.model.similarity import SIMILARITIES
 from regard.model.watch import watching
 
 

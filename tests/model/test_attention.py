@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from regard.errors import SettingError
 from regard.model import attention as room
 from regard.model.attention import (
-    SIMILARITIES,
     MultiHeadAttention,
     attention,
     attention_steps,
@@ -22,6 +21,7 @@ from regard.model.attention import (
 )
 from regard.model.masks import Mask
 from regard.model.positions import Rotary
+from regard.model.similarity import SIMILARITIES
 
 
 def loop(query, key, value, visible, score):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.errors import SettingError
-from regard.model.attention import ATTENTIONS, PROJECTIONS, SIMILARITIES, split_heads
+from regard.model.attention import ATTENTIONS, PROJECTIONS, split_heads
 from regard.model.blocks import (
     FEED_FORWARDS,
     NORMS,
@@ -18,6 +18,7 @@ from regard.model.blocks import (
 )
 from regard.model.config import ModelConfig
 from regard.model.positions import POSITIONS
+from regard.model.similarity import SIMILARITIES
 from regard.model.transformer import build_model
 
 SMALL = dict(vocabulary=20, width=16, layers=2, heads=4, feed_forward_width=24)

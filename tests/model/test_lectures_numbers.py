@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from regard.model.attention import (
-    SIMILARITIES,
     SeparateProjections,
     attention_steps,
     fused_attention,
@@ -14,6 +13,7 @@ from regard.model.attention import (
 )
 from regard.model.config import ModelConfig
 from regard.model.masks import Mask
+from regard.model.similarity import SIMILARITIES
 
 # Digits are printed to four decimals.
 PRINTED = {"atol": 5.1e-5, "rtol": 0}

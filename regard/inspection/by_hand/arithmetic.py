@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from regard.errors import SettingError, ShapeError
 from regard.inspection.by_hand.problem import Problem
 from regard.inspection.by_hand.reading import Matrix, shape
-from regard.model.attention import SIMILARITIES, Similarity, attention_steps
+from regard.model.attention import attention_steps
 from regard.model.masks import Mask
+from regard.model.similarity import SIMILARITIES, Similarity
 
 MOST_DECIMALS = 6
 COLDEST, HOTTEST = 1e-6, 1e6

@@ -14,7 +14,7 @@ from regard.errors import SettingError, ShapeError
 from regard.inspection.by_hand.arithmetic import Rules, round_to_whole, similarities_by_hand, work_out
 from regard.inspection.by_hand.examples import EXAMPLES, find_example
 from regard.inspection.by_hand.problem import pose
-from regard.model.attention import SIMILARITIES
+from regard.model.similarity import SIMILARITIES
 
 QUERY = np.array([[1.0, 2.0], [0.0, -1.0]])
 KEY = np.array([[1.0, 1.0], [2.0, 0.0]])
