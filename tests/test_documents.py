@@ -1,6 +1,7 @@
-"""What the documents tell a reader to type is run here, in an empty folder.
+"""What the documents tell a reader to type is run here, a page at a time, in a folder that starts empty.
 
-In a ```sh block the lines that start with regard or python are commands; every ```python block is a program.
+In a ```sh block the lines that start with regard or python are commands; they run first, in order. The
+```python blocks of a page are one program, as for a reader who types them one after the other.
 `<!-- not run: reason -->` on the line before a block says why it is left out.
 """
 
@@ -38,23 +39,16 @@ class Snippet:
 
 
 def read_snippets(page: str) -> list[Snippet]:
-    """Every command line and program of a page, in order."""
-    found = []
+    """Every command line of a page in order, then its program."""
+    found, programs = [], {}
     for reason, kind, block in BLOCK.findall(page):
         if kind == "python":
-            found.append(Snippet(kind, block, reason))
+            programs.setdefault(reason, []).append(block)
         else:
             lines = (line.strip().removeprefix("$ ") for line in block.splitlines())
             calls = (line for line in lines if line.split(" ")[0] in ("regard", "python"))
             found += [Snippet(kind, line, reason) for line in calls]
-    return found
-
-
-SNIPPETS = [
-    pytest.param(snippet, id=f"{page.relative_to(PROJECT).as_posix()}: {snippet.text.splitlines()[0]}")
-    for page in DOCUMENTS
-    for snippet in read_snippets(page.read_text(encoding="utf-8"))
-]
+    return found + [Snippet("python", "\n".join(blocks), reason) for reason, blocks in programs.items()]
 
 
 def run(snippet: Snippet, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -62,12 +56,16 @@ def run(snippet: Snippet, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(snippet.arguments, cwd=folder, capture_output=True, text=True, encoding="utf-8")
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
-def test_what_a_document_says_to_run_runs(snippet, tmp_path):
-    if snippet.not_run:
-        pytest.skip(snippet.not_run)
-    result = run(snippet, tmp_path)
-    assert result.returncode == 0, result.stderr
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+def test_what_a_document_says_to_run_runs(page, tmp_path, record_property):
+    for snippet in read_snippets(page.read_text(encoding="utf-8")):
+        if snippet.not_run:
+            record_property(
+                "summary", f"{page.name}: not run, {snippet.not_run}: {snippet.text.splitlines()[0]}"
+            )
+            continue
+        result = run(snippet, tmp_path)
+        assert result.returncode == 0, f"{snippet.text}\n{result.stderr}"
 
 
 def test_snippets_are_found_and_a_broken_one_fails(tmp_path):
@@ -84,7 +82,11 @@ regard fetch
 ```
 
 ```python
-raise SystemExit("broken")
+reason = "broken"
+```
+
+```python
+raise SystemExit(reason)
 ```
 
 ```text

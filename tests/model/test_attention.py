@@ -19,9 +19,11 @@ from regard.model.attention import (
     attention_steps,
     fused_attention,
 )
+from regard.model.config import ModelConfig
 from regard.model.masks import Mask
 from regard.model.positions import Rotary
 from regard.model.similarity import SIMILARITIES
+from regard.model.transformer import build_model
 
 
 def loop(query, key, value, visible, score):
@@ -226,6 +228,14 @@ def test_memory_is_linear_in_the_length(value_width, causal, padded):
     mask = Mask(causal=causal, keys=(torch.arange(tokens) < tokens - 9)[None] if padded else None)
     assert largest_tensor(fused_attention, tokens, mask, value_width) <= 2 * 12 * tokens
     assert largest_tensor(attention, 256, Mask(causal=causal)) >= 256 * 256  # the measure can fail
+
+
+def test_a_whole_model_of_4096_tokens_holds_nothing_larger_than_its_widest_layer():
+    config = ModelConfig.named("gpt-2", vocabulary=9, width=16, layers=2, heads=2, feed_forward_width=32)
+    model = build_model(config.changed(context=4096, dropout=0.0))
+    with LargestTensor() as seen:
+        model(torch.zeros(1, 4096, dtype=torch.long)).sum().backward()
+    assert seen.largest <= 4096 * 3 * 16
 
 
 def test_heads_and_widths_may_all_differ():
