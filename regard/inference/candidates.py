@@ -1,0 +1,102 @@
+"""What a beam may become: the continuations of each request's rows, ranked, and which of them stay.
+
+G requests, R rows (the live hypotheses, those of a request one after the other), K continuations a row,
+C = rows of the widest request x K. Everything is decided for all requests at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.stepping import Choices
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """What may follow each row, R K, likeliest first, lower ids first among equals."""
+
+    ids: np.ndarray
+    log_probabilities: np.ndarray
+
+    def of(self, rows: np.ndarray, count: int) -> Continuations:
+        """The best few of some rows."""
+        return Continuations(self.ids[rows, :count], self.log_probabilities[rows, :count])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where each row stands: in which request, and as which of its rows."""
+
+    group: np.ndarray  # R
+    first: np.ndarray  # G, the row with which a request begins
+    width: int  # how many rows the widest request has
+
+    def spread(self, values: np.ndarray, missing: float) -> np.ndarray:
+        """R K to G C, in the order of rows; places without a row are filled."""
+        wide = np.full((len(self.first), self.width, values.shape[1]), missing, dtype=values.dtype)
+        wide[self.group, np.arange(len(self.group)) - self.first[self.group]] = values
+        return wide.reshape(len(self.first), -1)
+
+    def gather(self, mask: np.ndarray, count: int) -> Picked:
+        """The continuations that a mask of G C picks, in the order of rows."""
+        group, place = np.nonzero(mask)
+        return Picked(group, place, self.first[group] + place // count, place % count)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Some continuations: their request, their place in it, the row they follow and their column there."""
+
+    group: np.ndarray
+    place: np.ndarray
+    parent: np.ndarray
+    column: np.ndarray
+
+    @property
+    def where(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where they stand in an array of R K."""
+        return self.parent, self.column
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """G C: the rank of every continuation, and which of them live or finish."""
+
+    ranks: np.ndarray
+    lives: np.ndarray
+    finishes: np.ndarray
+
+
+def continuations(choices: Choices) -> Continuations:
+    """The best few of a stepper, equals in the order of their ids."""
+    ids, chances = choices.ids, choices.log_probabilities
+    assert ids is not None
+    if (chances[:, 1:] == chances[:, :-1]).any():
+        order = np.lexsort((ids, -chances))
+        ids, chances = np.take_along_axis(ids, order, 1), np.take_along_axis(chances, order, 1)
+    return Continuations(ids, chances)
+
+
+def places_of(group: np.ndarray, groups: int) -> Places:
+    """Where rows stand that are sorted by their request."""
+    first = np.searchsorted(group, np.arange(groups))
+    return Places(group, first, int(np.bincount(group, minlength=groups).max()))
+
+
+def judge(scores: np.ndarray, enders: np.ndarray, beams: np.ndarray) -> Verdict:
+    """Who lives and who finishes, of G C scores; `enders` would finish, each request has so many beams.
+
+    An ender finishes if it stands among the best `beams` continuations of its request; the best `beams`
+    of the others live. Of equals the earlier row comes first, and in a row the lower id.
+    """
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ranks = np.empty_like(order)
+    np.put_along_axis(ranks, order, np.arange(order.shape[1])[None], 1)
+    possible = scores > -np.inf
+    goers = np.take_along_axis(possible & ~enders, order, 1)
+    among_goers = np.empty_like(order)
+    np.put_along_axis(among_goers, order, np.cumsum(goers, axis=1), 1)
+    lives = possible & ~enders & (among_goers <= beams[:, None])
+    return Verdict(ranks, lives, possible & enders & (ranks < beams[:, None]))

@@ -1,0 +1,126 @@
+"""One id for each row: the likeliest, or one drawn from what temperature, top-k, top-p and min-p leave.
+
+R rows, K candidates a row (V where all are looked at), always in the order of their ids, so that a row
+comes to the same id whether its neighbours need the whole distribution or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.inference.rows import Written, taken
+from regard.stepping import Choices
+
+COLD = 1e-4  # at a lower temperature the likeliest id is all that is left
+
+
+@dataclass(frozen=True)
+class Taste:
+    """How each row chooses, as columns."""
+
+    cold: np.ndarray  # R, True where the likeliest id is taken
+    picky: np.ndarray  # R, True where less than everything is drawn from
+    temperature: np.ndarray  # R
+    top_k: np.ndarray  # R
+    top_p: np.ndarray  # R
+    min_p: np.ndarray  # R
+    penalty: np.ndarray  # R
+    luck: np.ndarray  # R T, a number between 0 and 1 for each id to come, the first one last
+    enough: np.ndarray  # R, how many of the likeliest ids the row has to see
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An id for each row and what the unrestricted model thinks of it."""
+
+    ids: np.ndarray
+    log_probabilities: np.ndarray
+
+
+def choose(choices: Choices, taste: Taste, written: Written) -> Chosen:
+    """An id for each row; minus infinity is the log-probability of one that has nothing to choose from."""
+    ids, chances = in_order_of_ids(choices)
+    wanted = penalised(chances, taste.penalty, written)
+    column = wanted.argmax(1)
+    warm = np.flatnonzero(~taste.cold)
+    if len(warm):
+        everybody = len(warm) == len(column)
+        some = taste if everybody else taken(taste, warm)
+        luck = some.luck[np.arange(len(warm)), -1 - written.generated[warm]]
+        column[warm] = draw(wanted if everybody else wanted[warm], some, luck)
+    rows = np.arange(len(column))
+    return Chosen(column if ids is None else ids[rows, column], chances[rows, column])
+
+
+def in_order_of_ids(choices: Choices) -> tuple[np.ndarray | None, np.ndarray]:
+    """Ids and log-probabilities, R K each; without ids, column i is id i."""
+    if choices.ids is None or choices.ids.shape[1] == 1:
+        return choices.ids, choices.log_probabilities
+    order = choices.ids.argsort(1)
+    return np.take_along_axis(choices.ids, order, 1), np.take_along_axis(choices.log_probabilities, order, 1)
+
+
+def penalised(chances: np.ndarray, penalty: np.ndarray, written: Written) -> np.ndarray:
+    """Log-probabilities, those of ids that a row holds already multiplied by its penalty (R V only).
+
+    Keskar et al. 2019 penalise logits, whose zero is arbitrary; a log-probability is never above 0, so that
+    a penalty above 1 always makes an id less likely.
+    """
+    rows = np.flatnonzero(penalty != 1)
+    if not len(rows):
+        return chances
+    row, place = np.nonzero(written.ids[rows] >= 0)
+    row = rows[row]
+    ids = written.ids[row, place]
+    wanted = chances.copy()
+    wanted[row, ids] = chances[row, ids] * penalty[row].astype(chances.dtype)
+    return wanted
+
+
+def draw(wanted: np.ndarray, taste: Taste, luck: np.ndarray) -> np.ndarray:
+    """A column for each row: the first at which the heaped-up weights pass luck's share of them all."""
+    heap = np.cumsum(weights(wanted, taste), axis=1, dtype=np.float64)
+    total = heap[:, -1]
+    aim = np.minimum(luck * total, np.nextafter(total, 0))  # rounding must not carry it to the total
+    return (heap > aim[:, None]).argmax(1)
+
+
+def weights(wanted: np.ndarray, taste: Taste) -> np.ndarray:
+    """R K: what each candidate weighs in the draw, the likeliest 1, those that are out 0."""
+    peak = wanted.max(1, keepdims=True)
+    peak = np.where(np.isneginf(peak), 0, peak)
+    with np.errstate(over="ignore"):
+        cooled = (wanted - peak) / taste.temperature[:, None].astype(wanted.dtype)
+    weight = np.exp(cooled)
+    picky = np.flatnonzero(taste.picky)
+    if len(picky):
+        everybody = len(picky) == len(weight)
+        some, few = (taste, cooled) if everybody else (taken(taste, picky), cooled[picky])
+        weight[picky] *= survivors(few, some)
+    return weight
+
+
+def survivors(cooled: np.ndarray, taste: Taste) -> np.ndarray:
+    """R K: which candidates remain: the top k, of these the top p, of these those above min-p."""
+    falling = -np.sort(-cooled, axis=1)
+    heap = np.cumsum(np.exp(falling), axis=1, dtype=np.float64)
+    most = np.minimum(taste.top_k, cooled.shape[1])
+    total = heap[np.arange(len(heap)), most - 1]
+    nucleus = 1 + (heap[:, :-1] < (taste.top_p * total)[:, None]).sum(1)
+    with np.errstate(divide="ignore"):
+        likely = (falling >= np.log(taste.min_p)[:, None].astype(cooled.dtype)).sum(1)
+    counts = np.maximum(np.minimum(np.minimum(most, nucleus), likely), 1)
+    return _down_to(falling[np.arange(len(falling)), counts - 1], cooled, counts)
+
+
+def _down_to(border: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """R K: so many values from the largest down to the border; of those on it the ones with lower ids."""
+    keep = values >= border[:, None]
+    crowded = np.flatnonzero(keep.sum(1) > counts)
+    if len(crowded):
+        above, level = values[crowded] > border[crowded, None], values[crowded] == border[crowded, None]
+        left = counts[crowded, None] - above.sum(1, keepdims=True)
+        keep[crowded] = above | (level & (np.cumsum(level, axis=1) <= left))
+    return keep
