@@ -1,0 +1,1 @@
+"""A training run, from its file to its report."""

@@ -1,0 +1,220 @@
+"""A run file: one TOML with a table for each part of a run, checked as a whole before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import SettingError, nearest
+from regard.model.config import SIZES, ModelConfig
+from regard.runs.catalogue import find_recipe
+from regard.runs.tables import RESUMABLE, DataTable, TokenizerTable, TrainingTable, ValidationTable
+from regard.runs.toml import NONE, merged, read_overrides, read_toml, write_toml
+from regard.settings import Settings
+
+# What a model of each objective is; training/objectives.py has the objectives themselves.
+SHAPES: dict[str, dict[str, Any]] = {
+    "translation": dict(family="encoder-decoder", output="words"),
+    "writing": dict(family="decoder-only", output="words"),
+    "masked": dict(family="encoder-only", output="masked"),
+    "classification": dict(family="encoder-only", output="classes"),
+}
+# Of a model: what objective, tokenizer and labels decide.
+DECIDED = ("family", "output", "vocabulary", "target_vocabulary", "classes", "vectors")
+# Of a model that is loaded: what may be otherwise than in its folder.
+TUNABLE = ("from", "dropout", "attention_dropout", "pooling")
+
+_TABLES: dict[str, type[Settings]] = {
+    "data": DataTable,
+    "tokenizer": TokenizerTable,
+    "training": TrainingTable,
+    "validation": ValidationTable,
+}
+_KEYS = ("objective", "model", *_TABLES)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All settings of a run. `model` holds those of ModelConfig that differ, or `from` and little more."""
+
+    objective: str
+    data: DataTable
+    tokenizer: TokenizerTable
+    model: dict[str, Any]
+    training: TrainingTable
+    validation: ValidationTable
+
+    @classmethod
+    def load(cls, name: str | Path, changes: dict[str, Any] | None = None) -> Recipe:
+        """A recipe that ships with Regard, by name, or any TOML file, with some settings replaced."""
+        return cls.read(_with_changes(read_toml(find_recipe(name)), changes or {}))
+
+    @classmethod
+    def read(cls, values: dict[str, Any]) -> Recipe:
+        """The same from parsed tables."""
+        for key in values:
+            if key not in _KEYS:
+                raise SettingError(f"unknown table [{key}]; {nearest(key, _KEYS)}")
+        objective = values.get("objective", "none")
+        if objective not in SHAPES:
+            raise SettingError(f"objective ({objective!r}) is not known; {nearest(objective, SHAPES)}")
+        tables = {name: _table(name, owner, values.get(name, {})) for name, owner in _TABLES.items()}
+        model = values.get("model", {})
+        _check_model(objective, model)
+        recipe = cls(objective=objective, model=model, **tables)
+        _check_names(recipe)
+        return recipe
+
+    def values(self) -> dict[str, Any]:
+        """Every setting with its value, as `read` takes them."""
+        tables = {name: _plain(getattr(self, name)) for name in _TABLES}
+        return {"objective": self.objective, "model": self._whole_model(), **tables}
+
+    def to_toml(self) -> str:
+        """The resolved run file."""
+        return write_toml(self.values())
+
+    def changed(self, changes: dict[str, Any]) -> Recipe:
+        """A copy with some settings replaced, checked as a whole."""
+        return Recipe.read(merged(self.values(), changes))
+
+    @property
+    def starts_from(self) -> Path | None:
+        """The model folder that training begins with, if any."""
+        return Path(self.model["from"]) if "from" in self.model else None
+
+    def model_config(self, **decided: Any) -> ModelConfig:
+        """The config of a new model: the recipe's settings, and what tokenizer and labels decided."""
+        size = self.model.get("size")
+        known = SIZES.find(size) if size else {}
+        given = {key: value for key, value in self.model.items() if key != "size"}
+        shape = {key: value for key, value in known.items() if key not in DECIDED}
+        return ModelConfig(**{**shape, **given, **SHAPES[self.objective], **decided})
+
+    def _whole_model(self) -> dict[str, Any]:
+        if self.starts_from:
+            return self.model
+        config = self.model_config(**_some_size(self.objective))
+        return {key: value for key, value in _plain(config).items() if key not in DECIDED}
+
+
+def read_recipe(name: str | Path, pairs: Iterable[str] = (), given: dict[str, Any] | None = None) -> Recipe:
+    """A recipe as the command line names it: --set wins over other options, and those over the file."""
+    return Recipe.load(name, merged(given or {}, read_overrides(pairs)))
+
+
+def differences(before: Recipe, after: Recipe) -> list[str]:
+    """What two recipes say differently, a line each: "training.steps 200, now 400"."""
+    old, new = _flat(before.values()), _flat(after.values())
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return [f"{name} {_shown(old.get(name))}, now {_shown(new.get(name))}" for name in names]
+
+
+def check_resumable(before: Recipe, after: Recipe) -> list[str]:
+    """The differences, unless one of them makes another run."""
+    changes = differences(before, after)
+    allowed = {f"{table}.{key}" for table, keys in RESUMABLE.items() for key in keys}
+    refused = [change for change in changes if change.split(" ")[0] not in allowed]
+    if refused:
+        raise SettingError(f"this would be another run: {'; '.join(refused)}; start one with --out")
+    return changes
+
+
+def _with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The file's tables with these replaced, and what else a change of one setting means for another."""
+    result = merged(values, changes)
+    model, training = changes.get("model"), changes.get("training")
+    if isinstance(model, dict) and "from" in model and "from" not in values.get("model", {}):
+        # The shape that the file describes is that of another model.
+        own = {key: value for key, value in values.get("model", {}).items() if key in TUNABLE}
+        result["model"] = merged(own, model)
+    if isinstance(training, dict) and "steps" in training and "warmup" not in training:
+        result["training"] = _warmed_up(result["training"])
+    return result
+
+
+def _warmed_up(training: dict[str, Any]) -> dict[str, Any]:
+    """A run made shorter than its warm-up rises in its first tenth."""
+    steps, warmup = training["steps"], training.get("warmup", TrainingTable().warmup)
+    short = isinstance(steps, int) and isinstance(warmup, int) and steps <= warmup
+    return {**training, "warmup": steps // 10} if short else training
+
+
+def _table(name: str, owner: type[Settings], values: Any) -> Any:
+    if not isinstance(values, dict):
+        raise SettingError(f"[{name}] must be a table of settings, not {values!r}")
+    try:
+        return owner.read({key: _switched_off(owner, key, value) for key, value in values.items()})
+    except SettingError as error:
+        raise SettingError(f"[{name}] {error}") from None
+
+
+def _switched_off(owner: type[Settings], key: str, value: Any) -> Any:
+    """None for "none", where a setting may be switched off and is on by default."""
+    field = owner.model_fields.get(key)
+    optional = field is not None and field.default is not None and "None" in str(field.annotation)
+    return None if value == NONE and optional else value
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    fields = type(settings).model_fields
+    values = settings.model_dump()
+    off = {key: NONE for key, value in values.items() if value is None and fields[key].default is not None}
+    return {key: value for key, value in {**values, **off}.items() if value is not None}
+
+
+def _check_model(objective: str, model: Any) -> None:
+    if not isinstance(model, dict):
+        raise SettingError(f"[model] must be a table of settings, not {model!r}")
+    decided = [key for key in model if key in DECIDED]
+    if decided:
+        raise SettingError(f"[model] {decided[0]} follows from objective, tokenizer and data; leave it out")
+    if "from" in model:
+        other = [key for key in model if key not in TUNABLE]
+        if other or not isinstance(model["from"], str):
+            known = ", ".join(TUNABLE)
+            raise SettingError(f"[model] {(other or ['from'])[0]}: beside from = FOLDER may stand: {known}")
+        return
+    given = {key: value for key, value in model.items() if key != "size"}
+    sample = {**SIZES.find(model["size"]), **given} if "size" in model else given
+    shape = {key: value for key, value in sample.items() if key not in DECIDED}
+    try:
+        ModelConfig(**{**shape, **SHAPES[objective], **_some_size(objective)})
+    except SettingError as error:
+        raise SettingError(f"[model] {error}") from None
+
+
+def _check_names(recipe: Recipe) -> None:
+    """Names of variants, before any work is done for them."""
+    from regard.text.kinds import KINDS, NORMALISATIONS
+    from regard.training.averaging import AVERAGES
+    from regard.training.optimizers import OPTIMIZERS
+    from regard.training.schedule import SCHEDULES
+
+    training, tokenizer = recipe.training, recipe.tokenizer
+    for table, name in (
+        (KINDS, tokenizer.kind),
+        (NORMALISATIONS, tokenizer.normalisation),
+        (OPTIMIZERS, training.optimizer),
+        (SCHEDULES, training.schedule),
+        (AVERAGES, training.average),
+    ):
+        table.find(name)
+
+
+def _some_size(objective: str) -> dict[str, int]:
+    """Sizes that are not known yet, so that the rest can be checked."""
+    return {"vocabulary": 8, "classes": 2} if objective == "classification" else {"vocabulary": 8}
+
+
+def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+    return found
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else repr(value)

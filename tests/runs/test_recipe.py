@@ -1,0 +1,179 @@
+"""Recipes: those that ship, the files of users, and what --set makes of them."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.checkpoints.formats import FORMATS
+from regard.errors import CheckpointError, SettingError
+from regard.model.config import ModelConfig
+from regard.model.transformer import build_model, count_parameters
+from regard.runs.catalogue import FOLDER, recipes
+from regard.runs.recipe import Recipe, check_resumable, differences, read_recipe
+from regard.runs.toml import merged, read_overrides, write_toml
+from regard.training.schedule import paper_peak
+
+NAMES = sorted(recipes())
+FORMS = {
+    "translation": ("pegasus", "marian"),
+    "writing": ("gpt2", "llama"),
+    "masked": ("bert",),
+    "classification": ("bert",),
+}
+
+
+def config_of(recipe: Recipe) -> ModelConfig:
+    decided = {"vocabulary": recipe.tokenizer.vocabulary}
+    return recipe.model_config(**decided, **({"classes": 2} if recipe.objective == "classification" else {}))
+
+
+def fits(config: ModelConfig, form: str) -> bool:
+    try:
+        return bool(FORMATS.find(form).from_config(config))
+    except CheckpointError:
+        return False
+
+
+def test_the_promised_recipes_are_there():
+    promised = "translation writing writing-characters masked classification paper-base paper-big"
+    assert {*promised.split(), "multi30k-tiny", "multi30k", "shakespeare", "sst2"} <= set(NAMES)
+    assert all(len(line) > 20 for line in recipes().values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recipe_can_be_written_for_transformers(name):
+    recipe = Recipe.load(name)
+    config = config_of(recipe)
+    assert any(fits(config, form) for form in FORMS[recipe.objective])
+    assert not any(
+        fits(config.changed(norm="rms", positions="none"), form) for form in FORMS[recipe.objective]
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_key_of_a_recipe_is_explained_on_its_line(name):
+    lines = (FOLDER / f"{name}.toml").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if " = " in line and "  # " not in line and not line.startswith("#")] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_resolved_file_gives_the_same_settings(name):
+    recipe = Recipe.load(name)
+    again = Recipe.read(tomllib.loads(recipe.to_toml()))
+    assert again.values() == recipe.values()
+    assert again.training == recipe.training
+    assert config_of(again) == config_of(recipe)
+
+
+def test_the_papers_models_are_the_papers():
+    for name, width, millions in (("paper-base", 512, 63), ("paper-big", 1024, 214)):
+        recipe = Recipe.load(name)
+        assert recipe.training.rate == pytest.approx(paper_peak(width, 4000))
+        assert recipe.training.clip is None
+        assert count_parameters(build_model(config_of(recipe), "meta")) / 1e6 == pytest.approx(
+            millions, abs=1
+        )
+
+
+def test_set_replaces_a_setting_and_bare_words_are_strings():
+    pairs = ["training.steps=200", "model.dropout=0", "tokenizer.kind=word", "data.columns=['en', 'de']"]
+    recipe = read_recipe("translation", [*pairs, "training.clip=none", "data.filters.max_ratio=2.5"])
+    assert recipe.training.steps == 200
+    assert recipe.training.clip is None
+    assert recipe.model["dropout"] == 0
+    assert recipe.tokenizer.kind == "word"
+    assert recipe.data.columns == ("en", "de")
+    assert (recipe.data.filters.max_ratio, recipe.data.filters.drop_duplicates) == (2.5, True)
+
+
+@pytest.mark.parametrize(
+    ("pair", "complaint"),
+    [
+        ("training.stps=1", r"\[training\] unknown setting 'stps'; did you mean steps\?"),
+        ("trainng.steps=1", r"unknown table \[trainng\]; did you mean training\?"),
+        ("model.widht=1", r"\[model\] unknown setting 'widht'; did you mean width\?"),
+        ("model.heads=7", r"\[model\] heads \(7\) must divide width \(256\); try 8"),
+        ("model.vocabulary=7", r"\[model\] vocabulary follows from"),
+        ("training.steps=many", r"\[training\] steps \('many'\)"),
+        ("training.optimizer=adm", "unknown optimizer 'adm'"),
+        ("objective=translate", r"objective \('translate'\) is not known; did you mean translation\?"),
+        ("training=3", r"\[training\] must be a table"),
+        ("model=3", r"\[model\] must be a table"),
+        ("data.columns=[1]", r"columns \(\[1\]\) must be two"),
+        ("training", r"must look like training.steps=200"),
+        ("=3", r"must look like"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_that_helps(pair, complaint):
+    with pytest.raises(SettingError, match=complaint) as error:
+        read_recipe("translation", [pair])
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_recipe_and_a_broken_file_are_told(tmp_path):
+    with pytest.raises(SettingError, match="did you mean translation"):
+        Recipe.load("translatio")
+    with pytest.raises(SettingError, match="cannot read"):
+        Recipe.load(tmp_path / "none.toml")
+    (tmp_path / "broken.toml").write_bytes(b"objective = \xff")
+    with pytest.raises(SettingError, match="is not TOML"):
+        Recipe.load(tmp_path / "broken.toml")
+
+
+def test_a_model_to_start_from_takes_the_place_of_the_shape():
+    recipe = read_recipe("classification", ["model.from=a/folder", "training.body_rate=0.1"])
+    assert recipe.model == {"from": "a/folder", "pooling": "tanh", "dropout": 0.3, "attention_dropout": 0.0}
+    assert Recipe.read(tomllib.loads(recipe.to_toml())).values() == recipe.values()
+    with pytest.raises(
+        SettingError, match=r"\[model\] layers: beside from = FOLDER may stand: from, dropout"
+    ):
+        read_recipe("classification", ["model.from=a/folder", "model.layers=3"])
+
+
+def test_a_run_made_shorter_than_its_warm_up_warms_up_sooner():
+    assert read_recipe("translation", ["training.steps=200"]).training.warmup == 20
+    assert read_recipe("translation", ["training.steps=2000"]).training.warmup == 400
+    with pytest.raises(SettingError, match="warmup"):
+        read_recipe("translation", ["training.steps=200", "training.warmup=300"])
+
+
+def test_two_sets_cannot_make_a_value_a_table():
+    with pytest.raises(SettingError, match="puts a table"):
+        read_overrides(["training=1", "training.steps=2"])
+
+
+def test_a_resumed_run_may_change_some_settings_and_no_others():
+    before = Recipe.load("translation")
+    after = before.changed({"training": {"steps": 9000, "rate": 0.01}, "validation": {"beams": 4}})
+    assert check_resumable(before, after) == [
+        "training.steps 20000, now 9000",
+        "training.rate 0.002, now 0.01",
+        "validation.beams 1, now 4",
+    ]
+    with pytest.raises(SettingError, match=r"another run: model.width 256, now 64"):
+        check_resumable(before, before.changed({"model": {"width": 64}}))
+    assert differences(before, before) == []
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+values = st.recursive(
+    st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(words.filter(bool), values | st.dictionaries(words.filter(bool), values, max_size=3)))
+def test_what_is_written_as_toml_reads_back(tables):
+    kept = {key: value for key, value in tables.items() if value != {}}
+    assert tomllib.loads(write_toml(kept)) == kept
+
+
+def test_merging_leaves_both_as_they_were():
+    below = {"a": {"x": 1, "y": 2}}
+    assert merged(below, {"a": {"x": 3}, "b": 4}) == {"a": {"x": 3, "y": 2}, "b": 4}
+    assert below == {"a": {"x": 1, "y": 2}}
