@@ -183,7 +183,8 @@ def build_model(config: ModelConfig, device: str | torch.device | None = None) -
     start_evenly(model)
     for stack in (module for module in model.modules() if isinstance(module, Stack)):
         start_small(stack.blocks)
-    return model if device is None else model.to(device)
+    # Positions computed by rule are real even on meta, for weights to be put beside them.
+    return model if device is None or str(device) == "meta" else model.to(device)
 
 
 def count_parameters(model: nn.Module) -> int:
