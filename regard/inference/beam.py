@@ -56,7 +56,8 @@ class BeamSettings(Limits):
     It is over when `beams` x `patience` hypotheses have finished (Kasai et al. 2022; patience 1 is what is
     commonly done), or sooner, when no live hypothesis could come to rank above the `n_best` finished
     ones, were all its further tokens certain and its length the longest. Without patience only the latter
-    counts. At the longest length every live hypothesis is finished as it is.
+    counts. At the longest length every live hypothesis is finished as it is; one after which everything is
+    forbidden is a result only where no other finished.
     """
 
     beams: Annotated[int, between(1, 1 << 12, "1 is greedy")] = 4
@@ -193,7 +194,7 @@ class Beam:
         return codes
 
     def _give_up_the_stuck(self, may: Continuations) -> None:
-        """A hypothesis after which everything is forbidden is finished as it is."""
+        """Take note of hypotheses after which everything is forbidden."""
         stuck = np.isneginf(may.log_probabilities[:, 0])
         if stuck.any():
             self._finish(self._rows, np.where(stuck, STUCK, GOING), self._rows.node)
@@ -206,7 +207,7 @@ class Beam:
             pool = self._pool(group)
             result = result_of(rows.written, row, REASONS[int(why[row])], pool.request.settings)
             pool.add(result, int(rows.node[row]))
-            self._groups.finished[group] += 1
+            self._groups.finished[group] += why[row] != STUCK
             self._groups.border[group] = pool.border
 
     def _go_on(self, grown: Rows, parents: np.ndarray, why: np.ndarray) -> list[Answer]:

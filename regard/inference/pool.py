@@ -15,12 +15,14 @@ class Pool:
         self.request, self.tree = request, tree
         self._n_best = n_best
         self._best: list[tuple[Result, int]] = []
+        self._stuck: list[tuple[Result, int]] = []
 
     def add(self, result: Result, node: int) -> None:
         """Take in a hypothesis; of equals the earlier one ranks first."""
-        self._best.append((result, node))
-        self._best.sort(key=lambda pair: -pair[0].rank_score)
-        del self._best[self._n_best :]
+        few = self._stuck if result.reason == "stuck" else self._best
+        few.append((result, node))
+        few.sort(key=lambda pair: -pair[0].rank_score)
+        del few[self._n_best :]
         self.mark(node, result.reason)
 
     @property
@@ -34,8 +36,9 @@ class Pool:
             self.tree.nodes[node].fate = fate
 
     def answer(self, ticket: int) -> Answer:
-        """The results, their places noted in the tree."""
+        """The results, their places noted in the tree; stuck ones only where there is nothing else."""
+        few = self._best or self._stuck
         if self.tree is not None:
-            for place, (_, node) in enumerate(self._best):
+            for place, (_, node) in enumerate(few):
                 self.tree.nodes[node].place = place
-        return Answer(ticket, self.request, [result for result, _ in self._best], self.tree)
+        return Answer(ticket, self.request, [result for result, _ in few], self.tree)

@@ -80,18 +80,14 @@ def result_of(written: Written, row: int, reason: Reason, limits: Limits) -> Res
     return Result(ids, chances, score, rank_score, reason, _ending(ids, reason, limits))
 
 
-def check_requests(requests: Sequence[Request], stepper: Stepper, kind: type[Limits]) -> None:
+def check_requests(requests: Sequence[Request], stepper: Stepper, *kinds: type[Limits]) -> None:
     """Refuse what the search or the model cannot do, before anything has changed."""
     for request in requests:
-        if not isinstance(request.settings, kind):
-            raise SettingError(f"settings ({type(request.settings).__name__}) must be {kind.__name__}")
+        _check_kind(request.settings, kinds)
         _check_vocabulary(request, stepper.vocabulary)
-        room = room_for(request, stepper)
+        room, given = room_for(request, stepper), len(request.prefix)
         if room is not None and room < 1:
-            given = len(request.prefix)
-            raise SettingError(
-                f"prefix ({given} ids) must be shorter than the model's {stepper.limit}; cut it"
-            )
+            raise SettingError(f"prefix ({given} ids) fills the model's {stepper.limit}; make it shorter")
     if len({request.source is None for request in requests}) > 1:
         raise SettingError("some requests have a source and some have none; give all or none")
 
@@ -138,6 +134,14 @@ def _ids(name: str, given: Any) -> np.ndarray:
     if ids.min() < 0:
         raise SettingError(f"{name} ({ids.min()}) must hold ids, 0 or more; ask the tokenizer")
     return ids.astype(np.int64)
+
+
+def _check_kind(settings: Limits, kinds: tuple[type[Limits], ...]) -> None:
+    if type(settings) not in kinds:
+        known = " or ".join(kind.__name__ for kind in kinds)
+        raise SettingError(
+            f"settings ({type(settings).__name__}) must be {known}; this search reads no others"
+        )
 
 
 def _check_vocabulary(request: Request, vocabulary: int) -> None:

@@ -85,7 +85,7 @@ class Sampling:
 
     def admit(self, requests: Sequence[Request]) -> list[int]:
         """Let requests enter, all or none; a ticket for each."""
-        check_requests(requests, self._stepper, Limits)
+        check_requests(requests, self._stepper, Limits, SamplingSettings)
         if not requests:
             return []
         tickets = list(range(self._issued, self._issued + len(requests)))

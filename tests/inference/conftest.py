@@ -73,7 +73,7 @@ class FakeStepper:
         return found
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def fake():
     """The class, as a fixture, since tests import nothing from one another."""
     return FakeStepper

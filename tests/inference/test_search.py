@@ -149,7 +149,7 @@ def test_the_models_own_limit_is_kept(fake, kind, settings):
     assert [len(answer.best.ids) for answer in answers] == [2, 4]
     assert {answer.best.reason for answer in answers} == {"length"}
     search = kind(fake(limit=3))
-    with pytest.raises(SettingError, match=r"prefix \(3 ids\) must be shorter than the model's 3"):
+    with pytest.raises(SettingError, match=r"prefix \(3 ids\) fills the model's 3; make it shorter"):
         search.admit([Request([1], settings), Request([1, 2, 3], settings)])
     assert search.active == []
 

@@ -1,0 +1,97 @@
+"""Search over real, tiny torch models: scores of a forced pass, and the same answer in every company."""
+
+import numpy as np
+import pytest
+import torch
+
+from regard.inference.beam import Beam, BeamSettings
+from regard.inference.limits import Limits
+from regard.inference.request import Request
+from regard.inference.sampling import Sampling, SamplingSettings
+from regard.inference.search import beam_search, greedy, run
+from regard.model.config import ModelConfig
+from regard.model.stepper import TorchStepper
+from regard.model.transformer import build_model
+
+V, END = 40, (0, 1, 2)
+RNG = np.random.default_rng(2)
+KINDS = {
+    "greedy": (Sampling, Limits(end=END, max_length=14)),
+    "sampling": (Sampling, SamplingSettings(end=END, max_length=14, top_p=0.9, temperature=0.8)),
+    "top-k": (Sampling, SamplingSettings(end=END, max_length=14, top_k=5)),
+    "beam": (Beam, BeamSettings(end=END, max_length=14, n_best=2)),
+}
+
+
+@pytest.fixture(scope="module", params=["encoder-decoder", "decoder-only"])
+def model(request):
+    torch.manual_seed(0)
+    shape = dict(vocabulary=V, width=16, layers=2, heads=4, feed_forward_width=32)
+    model = build_model(ModelConfig(family=request.param, tie_head=False, residual="pre", **shape)).eval()
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+def asked(model, settings, count):
+    """Requests with prefixes and sources of many lengths, and seeds of their own."""
+    translates = model.config.family == "encoder-decoder"
+    random = np.random.default_rng(7)
+    return [
+        Request(
+            random.integers(1, V, 1 + i % 4),
+            settings.changed(seed=i) if isinstance(settings, SamplingSettings) else settings,
+            random.integers(1, V, 2 + i % 7) if translates else None,
+        )
+        for i in range(count)
+    ]
+
+
+@torch.no_grad()
+def forced(model, request, ids):
+    held = torch.as_tensor(np.concatenate([request.prefix, ids[:-1]]))[None]
+    source = () if request.source is None else (torch.as_tensor(request.source)[None],)
+    chances = model(*source, held)[0].log_softmax(-1)[len(request.prefix) - 1 :]
+    return chances[torch.arange(len(ids)), torch.as_tensor(ids)].numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_score_is_that_of_a_forced_pass(model, kind):
+    search, settings = KINDS[kind]
+    for answer in run(search(TorchStepper(model, room=4)), asked(model, settings, 12)):
+        for result in answer.results:
+            expected = forced(model, answer.request, result.ids)
+            assert np.abs(result.log_probabilities - expected).max() < 1e-5
+            assert abs(result.score - expected.sum(dtype=np.float64)) < 1e-5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_does_not_depend_on_its_neighbours(model, kind):
+    search, settings = KINDS[kind]
+    requests = asked(model, settings, 48)
+    alone = [told(run(search(TorchStepper(model)), [request])[0]) for request in requests]
+    assert len({str(each) for each in alone}) > 24
+    for together in (2, 8, 32):
+        assert [told(each) for each in run(search(TorchStepper(model)), requests, together)] == alone
+    assert [told(each) for each in entering_late(search(TorchStepper(model)), requests)] == alone
+
+
+def told(answer):
+    return [(result.ids.tolist(), result.reason) for result in answer.results]
+
+
+def entering_late(search, requests):
+    found, waiting = [], list(requests)
+    while waiting or search.active:
+        search.admit(waiting[:3])
+        del waiting[:3]
+        found += search.step()
+    return sorted(found, key=lambda answer: answer.ticket)
+
+
+def test_a_beam_of_one_is_greedy(model):
+    limits = dict(end=END, max_length=14)
+    wide = beam_search(TorchStepper(model), asked(model, BeamSettings(beams=1, **limits), 20))
+    narrow = greedy(TorchStepper(model), asked(model, Limits(**limits), 20))
+    assert [told(each) for each in wide] == [told(each) for each in narrow]
