@@ -16,7 +16,8 @@ import numpy as np
 class Choices:
     """What each row may say next: ids and their log-probabilities, R x k, likeliest first.
 
-    With every id wanted, k is V and ids is None: column i is id i.
+    Of ids as likely as the last of them the lower ones are there. With every id wanted, k is V and ids is
+    None: column i is id i.
     """
 
     ids: np.ndarray | None

@@ -72,8 +72,8 @@ class TorchStepper:
             chances[self._tensor(banned.rows), self._tensor(banned.ids)] = -torch.inf
         if best is None:
             return Choices(None, chances.cpu().numpy())
-        top = chances.topk(min(best, self.vocabulary), dim=-1)
-        return Choices(top.indices.cpu().numpy(), top.values.cpu().numpy())
+        values, indices = _likeliest(chances, min(best, self.vocabulary))
+        return Choices(indices.cpu().numpy(), values.cpu().numpy())
 
     @torch.inference_mode()
     def reorder(self, rows: np.ndarray) -> None:
@@ -108,3 +108,14 @@ class TorchStepper:
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.as_tensor(array, device=self._device)
+
+
+def _likeliest(chances: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest few of R V and their places; where the last of them has equals, those with lower ids."""
+    if count == 1:
+        values, indices = chances.max(-1, keepdim=True)  # the first of equals, and quicker than topk
+        return values, indices
+    values, indices = chances.topk(min(count + 1, chances.shape[-1]), dim=-1)
+    if (values[:, count - 1 : -1] == values[:, count:]).any():  # topk would take any of them
+        values, indices = chances.sort(dim=-1, descending=True, stable=True)
+    return values[:, :count], indices[:, :count]
