@@ -21,7 +21,7 @@ class Taste:
     """How each row chooses, as columns."""
 
     cold: np.ndarray  # R, True where the likeliest id is taken
-    picky: np.ndarray  # R, True where less than everything is drawn from
+    picky: np.ndarray  # R, True where top-k or top-p leave out something
     temperature: np.ndarray  # R
     top_k: np.ndarray  # R
     top_p: np.ndarray  # R
@@ -81,10 +81,8 @@ def penalised(chances: np.ndarray, penalty: np.ndarray, written: Written) -> np.
 
 def draw(wanted: np.ndarray, taste: Taste, luck: np.ndarray) -> np.ndarray:
     """A column for each row: the first at which the heaped-up weights pass luck's share of them all."""
-    heap = np.cumsum(weights(wanted, taste), axis=1, dtype=np.float64)
-    total = heap[:, -1]
-    aim = np.minimum(luck * total, np.nextafter(total, 0))  # rounding must not carry it to the total
-    return (heap > aim[:, None]).argmax(1)
+    heap = Heap(weights(wanted, taste))
+    return heap.passing(luck * heap.total)
 
 
 def weights(wanted: np.ndarray, taste: Taste) -> np.ndarray:
@@ -94,31 +92,60 @@ def weights(wanted: np.ndarray, taste: Taste) -> np.ndarray:
     with np.errstate(over="ignore"):
         cooled = (wanted - peak) / taste.temperature[:, None].astype(wanted.dtype)
     weight = np.exp(cooled)
-    picky = np.flatnonzero(taste.picky)
-    if len(picky):
-        everybody = len(picky) == len(weight)
-        some, few = (taste, cooled) if everybody else (taken(taste, picky), cooled[picky])
-        weight[picky] *= survivors(few, some)
+    if taste.min_p.any():
+        weight[weight < taste.min_p[:, None].astype(weight.dtype)] = 0
+    if taste.picky.any():
+        picky = slice(None) if taste.picky.all() else np.flatnonzero(taste.picky)
+        weight[picky] *= survivors(cooled[picky], taste.top_k[picky], taste.top_p[picky])
     return weight
 
 
-def survivors(cooled: np.ndarray, taste: Taste) -> np.ndarray:
-    """R K: which candidates remain: the top k, of these the top p, of these those above min-p."""
-    falling = -np.sort(-cooled, axis=1)
-    heap = np.cumsum(np.exp(falling), axis=1, dtype=np.float64)
-    most = np.minimum(taste.top_k, cooled.shape[1])
-    total = heap[np.arange(len(heap)), most - 1]
-    nucleus = 1 + (heap[:, :-1] < (taste.top_p * total)[:, None]).sum(1)
-    with np.errstate(divide="ignore"):
-        likely = (falling >= np.log(taste.min_p)[:, None].astype(cooled.dtype)).sum(1)
-    counts = np.maximum(np.minimum(np.minimum(most, nucleus), likely), 1)
+def survivors(cooled: np.ndarray, top_k: np.ndarray, top_p: np.ndarray) -> np.ndarray:
+    """R K: which candidates remain: the top k, and of these the fewest that weigh top-p of them."""
+    most = np.minimum(top_k, cooled.shape[1])
+    falling = -np.sort(-cooled, axis=1)[:, : most.max()]
+    heap = Heap(np.exp(falling) * (np.arange(falling.shape[1]) < most[:, None]))
+    counts = np.minimum(most, 1 + heap.passing(np.nextafter(top_p * heap.total, 0)))
     return _down_to(falling[np.arange(len(falling)), counts - 1], cooled, counts)
+
+
+class Heap:
+    """The running sums of R K weights in double precision, by blocks and then inside the one that matters."""
+
+    _block = 128
+
+    def __init__(self, weight: np.ndarray):
+        self._weight = weight
+        starts = np.arange(0, weight.shape[1], self._block)
+        sums = np.add.reduceat(weight, starts, axis=1, dtype=np.float64)
+        self._before = np.zeros((len(weight), len(starts) + 1))  # what lies before each block, and in all
+        np.cumsum(sums, axis=1, out=self._before[:, 1:])
+
+    @property
+    def total(self) -> np.ndarray:
+        """R: what all weigh."""
+        return self._before[:, -1]
+
+    def passing(self, aim: np.ndarray) -> np.ndarray:
+        """R: the first column at which the running sum is above the aim, or that reaches the total."""
+        row = np.arange(len(aim))
+        block = (self._before[:, 1:] > _below(aim, self.total)[:, None]).argmax(1)
+        column = block[:, None] * self._block + np.arange(self._block)
+        inside = column < self._weight.shape[1]
+        weight = np.where(inside, self._weight[row[:, None], np.where(inside, column, 0)], 0)
+        sums = self._before[row, block][:, None] + np.cumsum(weight, axis=1, dtype=np.float64)
+        return column[row, (sums > _below(aim, sums[:, -1])[:, None]).argmax(1)]
+
+
+def _below(aim: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """The aim, kept from reaching the top by rounding."""
+    return np.minimum(aim, np.nextafter(top, 0))
 
 
 def _down_to(border: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """R K: so many values from the largest down to the border; of those on it the ones with lower ids."""
     keep = values >= border[:, None]
-    crowded = np.flatnonzero(keep.sum(1) > counts)
+    crowded = np.flatnonzero(np.count_nonzero(keep, axis=1) > counts)
     if len(crowded):
         above, level = values[crowded] > border[crowded, None], values[crowded] == border[crowded, None]
         left = counts[crowded, None] - above.sum(1, keepdims=True)

@@ -177,7 +177,7 @@ def _taste(settings: Limits, longest: int) -> Taste:
     enough = ALL if settings.repetition_penalty != 1 else 1 if cold else top_k
     return Taste(
         np.array([cold]),
-        np.array([bool(settings.top_k or settings.min_p) or settings.top_p is not None]),
+        np.array([settings.top_k is not None or settings.top_p is not None]),
         np.array([settings.temperature]),
         np.array([top_k]),
         np.array([settings.top_p or 1.0]),

@@ -95,3 +95,14 @@ def test_a_beam_of_one_is_greedy(model):
     wide = beam_search(TorchStepper(model), asked(model, BeamSettings(beams=1, **limits), 20))
     narrow = greedy(TorchStepper(model), asked(model, Limits(**limits), 20))
     assert [told(each) for each in wide] == [told(each) for each in narrow]
+
+
+def test_a_model_that_finds_all_ids_alike_takes_the_lowest():
+    shape = dict(vocabulary=V, width=16, layers=1, heads=2, feed_forward_width=16)
+    model = build_model(ModelConfig(family="decoder-only", tie_head=False, **shape)).eval()
+    torch.nn.init.zeros_(model.head.weight)
+    cold = greedy(TorchStepper(model), [Request([5], Limits(max_length=3))])[0]
+    assert cold.best.ids.tolist() == [0, 0, 0]
+    settings = BeamSettings(max_length=3, beams=3, n_best=3)
+    wide = beam_search(TorchStepper(model), [Request([5], settings)])[0]
+    assert [result.ids.tolist() for result in wide.results] == [[0, 0, 0], [0, 0, 1], [0, 0, 2]]
