@@ -1,0 +1,128 @@
+"""One pass over one sentence, watched: everything by name, all at once or a block at a time.
+
+A pass can be run again, and gives the same, so what does not fit in memory is computed when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import UnknownName
+from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
+from regard.model.watch import Part, Replacement, Seen, watch, watchable
+
+BUDGET = 1 << 28  # bytes that a recording may hold
+
+
+class Recording:
+    """What a model computes over one sequence, or one pair; the model must not change meanwhile."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        ids: Iterable[np.ndarray],
+        off: Iterable[Part] = (),
+        patch: Mapping[str, Replacement] | None = None,
+        budget: int = BUDGET,
+    ):
+        device = next(model.parameters()).device
+        self.model, self.budget = model, budget
+        self.off, self.patch = tuple([off] if isinstance(off, str) else off), dict(patch or {})
+        self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
+        self._names = watchable(model)
+        self._parts: dict[str, dict[str, Tensor]] = {}
+        fits = self._rough_size() <= budget
+        self.output = self._run(self._names if fits else ())[0]  # .. V, or what stands on top
+
+    def __getitem__(self, name: str) -> Tensor:
+        part = _part(name)
+        if part not in self._parts:
+            self._record(part)
+        found = self._parts[part]
+        if name not in found:
+            raise UnknownName(
+                f"nothing was seen under {name!r}; there are {', '.join(found) or 'no such parts'}"
+            )
+        return found[name]
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            return self[name] is not None
+        except UnknownName:
+            return False
+
+    @property
+    def names(self) -> list[str]:
+        """Everything that may be asked for."""
+        return list(self._names)
+
+    @contextmanager
+    def parts_off(self) -> Iterator[None]:
+        """The same parts off as in the pass, and nothing recorded or replaced, for arithmetic beside it."""
+        with torch.no_grad(), at_rest(self.model), Seen(self.model, only=(), off=self.off).active():
+            yield
+
+    def _record(self, part: str) -> None:
+        wanted = [name for name in self._names if _part(name) == part]
+        while self._parts and self._held() > self.budget:
+            del self._parts[next(iter(self._parts))]
+        self._parts[part] = {}
+        if wanted:
+            self._run(wanted)
+
+    def _run(self, only: Iterable[str]) -> Tensor:
+        only = list(only)
+        with torch.no_grad(), at_rest(self.model), watch(self.model, only, self.off, self.patch) as seen:
+            output = self.model(*self._ids)
+        for name in only:
+            self._parts.setdefault(_part(name), {})
+        for name, value in seen.items():
+            self._parts[_part(name)][name] = value
+        return output
+
+    def _held(self) -> int:
+        return sum(v.nbytes for values in self._parts.values() for v in values.values())
+
+    def _rough_size(self) -> int:
+        """Bytes of everything that can be seen, at a glance."""
+        config, longest = self.model.config, max(row.shape[1] for row in self._ids)
+        layers = config.layers + 2 * (config.decoder_layers or config.layers)
+        between = 3 * config.heads * longest * longest
+        return 4 * layers * (between + longest * (12 * config.width + 3 * config.feed_forward_width))
+
+
+@contextmanager
+def at_rest(model: Transformer) -> Iterator[None]:
+    """No dropout in this block."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        yield
+    finally:
+        if was_training:
+            model.train()
+
+
+def kinds_of(model: Transformer) -> dict[str, tuple[str, str]]:
+    """The kinds of attention that a model has, with the sides of their queries and keys."""
+    families: dict[type, dict[str, tuple[str, str]]] = {
+        EncoderDecoder: {
+            "encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source"),
+        },
+        DecoderOnly: {"decoder": ("target", "target")},
+        EncoderOnly: {"encoder": ("source", "source")},
+    }  # fmt: skip
+    return next(kinds for family, kinds in families.items() if isinstance(model, family))
+
+
+def _part(name: str) -> str:
+    """The block that a name belongs to ("encoder.2"), or the module on top ("source", "encoder", "head")."""
+    first, _, rest = name.partition(".")
+    layer = rest.partition(".")[0]
+    return f"{first}.{layer}" if layer.isdigit() else first

@@ -1,0 +1,197 @@
+"""Tokens with labels: what stands on one side of an attention, as pieces and as words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+
+from regard.errors import DataError, SettingError, UnknownName, nearest
+from regard.text.tokenizer import Piece, Tokenizer
+
+BLANKS = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "⏎"})
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token a model read: its label, its place in the text, and the word it belongs to.
+
+    Words count from 0 and special tokens are words of their own; those have a role ("start", "end",
+    "mask", ...) and, where nobody wrote them, no place.
+    """
+
+    id: int
+    text: str
+    word: int
+    start: int | None = None
+    end: int | None = None
+    special: str | None = None
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word, and the positions of the tokens that make it up."""
+
+    text: str
+    positions: tuple[int, ...]
+    special: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """The source or the target: a text, and the tokens that the model read of it."""
+
+    name: str
+    text: str
+    tokens: tuple[Token, ...]
+    tokenizer: Tokenizer
+
+    @classmethod
+    def of_text(
+        cls, name: str, tokenizer: Tokenizer, text: str, first: Iterable[int] = (), last: Iterable[int] = ()
+    ) -> Side:
+        """A text as its tokenizer cuts it, between the ids that stand before and after it."""
+        pieces = tokenizer.tokens(text, with_mask="mask" in tokenizer.specials)
+        return cls(name, text, tuple(_label(tokenizer, [*first], pieces, [*last])), tokenizer)
+
+    @classmethod
+    def of_ids(
+        cls,
+        name: str,
+        tokenizer: Tokenizer,
+        ids: Sequence[int],
+        first: Iterable[int] = (),
+        last: Iterable[int] = (),
+    ) -> Side:
+        """Ids as a model wrote them, which need not be those that its tokenizer would have cut."""
+        silent = _padding(tokenizer)
+        ids = [int(number) for number in ids if number not in silent]
+        text = tokenizer.decode(ids)
+        pieces = tokenizer.tokens(text)
+        if [piece.id for piece in pieces] != ids:
+            pieces = _pieces_of_ids(tokenizer, ids, text, pieces)
+        return cls(name, text, tuple(_label(tokenizer, [*first], pieces, [*last])), tokenizer)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def ids(self) -> np.ndarray:
+        """What the model read."""
+        return np.array([token.id for token in self.tokens], dtype=np.int64)
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """The words in order; a special token, and white space that is a token, is one too."""
+        found = []
+        for _, run in groupby(enumerate(self.tokens), key=lambda pair: pair[1].word):
+            positions, tokens = zip(*run, strict=True)
+            found.append(Word(self._written(tokens), positions, tokens[0].special))
+        return tuple(found)
+
+    def labels(self, words: bool = False) -> list[str]:
+        """What to write beside rows and columns."""
+        return [part.text for part in (self.words if words else self.tokens)]
+
+    def find(self, wanted: str | int, words: bool = False) -> tuple[int, ...]:
+        """Where a word stands (the first one of that spelling), or the token or word of that number."""
+        if isinstance(wanted, int):
+            return self._numbered(wanted, words)
+        for spell in (str, str.casefold):
+            for part in (*self.words, *self.tokens):
+                if spell(part.text) == spell(wanted):
+                    return part.positions if isinstance(part, Word) else (self.tokens.index(part),)
+        known = nearest(wanted, dict.fromkeys(word.text for word in self.words))
+        raise UnknownName(f"no word {wanted!r} in the {self.name}; {known}")
+
+    def has(self, word: str) -> bool:
+        """Whether `find` would find it."""
+        return any(part.text.casefold() == word.casefold() for part in (*self.words, *self.tokens))
+
+    def merge(self) -> np.ndarray:
+        """Words by tokens: 1 where a token belongs to a word."""
+        together = np.zeros((len(self.words), len(self.tokens)))
+        for number, word in enumerate(self.words):
+            together[number, list(word.positions)] = 1.0
+        return together
+
+    def _numbered(self, number: int, words: bool) -> tuple[int, ...]:
+        parts = self.words if words else self.tokens
+        if not -len(parts) <= number < len(parts):
+            kind = "word" if words else "token"
+            raise SettingError(f"no {kind} {number} in the {self.name}; it has {len(parts)}, counted from 0")
+        number %= len(parts)
+        return self.words[number].positions if words else (number,)
+
+    def _written(self, tokens: Sequence[Token]) -> str:
+        places = [(t.start, t.end) for t in tokens if t.start is not None and t.end is not None]
+        if tokens[0].special or not places:
+            return tokens[0].text
+        return _visible(self.text[places[0][0] : places[-1][1]]) or tokens[0].text
+
+
+def merge_words(weights: np.ndarray, queries: Side, keys: Side) -> np.ndarray:
+    """Weights .. Q K between tokens as weights between words: keys are summed, queries averaged.
+
+    So a row still sums to what it did: a word receives all that its pieces receive, and looks where its
+    pieces look on average.
+    """
+    rows = queries.merge()
+    return (rows / rows.sum(1, keepdims=True)) @ weights @ keys.merge().T
+
+
+def word_of(tokenizer: Tokenizer, number: int) -> str:
+    """An id as a person reads it: a special one by its role, others as they are written."""
+    roles = {special: role for role, special in tokenizer.specials.items()}
+    return f"<{roles[number]}>" if number in roles else tokenizer.decode([number])
+
+
+def _label(tokenizer: Tokenizer, first: list[int], pieces: list[Piece], last: list[int]) -> Iterator[Token]:
+    roles = {special: role for role, special in tokenizer.specials.items()}
+    word, previous = -1, None
+    for number in first:
+        word += 1
+        yield Token(number, word_of(tokenizer, number), word, special=roles.get(number, "start"))
+    for piece, belongs in zip(pieces, _words_begun(pieces), strict=True):
+        role = roles.get(piece.id)
+        is_new = role is not None or belongs is None or belongs != previous
+        word, previous = word + is_new, None if role else belongs
+        text = f"<{role}>" if role else _visible(piece.text) or f"<{piece.id}>"
+        yield Token(piece.id, text, word, piece.start, piece.end, role)
+    for number in last:
+        word += 1
+        yield Token(number, word_of(tokenizer, number), word, special=roles.get(number, "end"))
+
+
+def _words_begun(pieces: Sequence[Piece]) -> Iterator[int | None]:
+    """The word of each piece; a space that is a token of its own begins the word behind it."""
+    for place, piece in enumerate(pieces):
+        begins = piece.word is None and piece.text == " " and place + 1 < len(pieces)
+        yield pieces[place + 1].word if begins else piece.word
+
+
+def _visible(text: str) -> str:
+    return text.strip() or text.translate(BLANKS)
+
+
+def _padding(tokenizer: Tokenizer) -> set[int]:
+    return {tokenizer.specials["pad"]} if "pad" in tokenizer.specials else set()
+
+
+def _pieces_of_ids(tokenizer: Tokenizer, ids: Sequence[int], text: str, cut: Sequence[Piece]) -> list[Piece]:
+    """Pieces of ids by what each adds to the text; their words are those of the text cut afresh."""
+    words: dict[int, int | None] = {}
+    for piece in cut:
+        words |= dict.fromkeys(range(piece.start, piece.end), piece.word)
+    stream, at, found = tokenizer.stream(), 0, []
+    for place, number in enumerate(ids):
+        added = stream.add(number) + (stream.finish() if place == len(ids) - 1 else "")
+        start, at = at, at + len(added)
+        solid = next((n for n in range(start, at) if not text[n].isspace()), start)
+        found.append(Piece(number, text[start:at], start, at, words.get(solid)))
+    if at > len(text):
+        raise DataError("these ids do not join to one text; inspect the text instead")
+    return found
