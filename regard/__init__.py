@@ -12,15 +12,17 @@ if TYPE_CHECKING:
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
     from regard.model.watch import watch
+    from regard.runs.run import train
     from regard.text.tokenizer import Tokenizer
 
-__all__ = ["ModelConfig", "RegardError", "Tokenizer", "build_model", "watch"]
+__all__ = ["ModelConfig", "RegardError", "Tokenizer", "build_model", "train", "watch"]
 
 _HOMES = {
     "ModelConfig": "regard.model.config",
     "RegardError": "regard.errors",
     "Tokenizer": "regard.text.tokenizer",
     "build_model": "regard.model.transformer",
+    "train": "regard.runs.run",
     "watch": "regard.model.watch",
 }
 

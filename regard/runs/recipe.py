@@ -69,8 +69,14 @@ class Recipe:
 
     def values(self) -> dict[str, Any]:
         """Every setting with its value, as `read` takes them."""
-        tables = {name: _plain(getattr(self, name)) for name in _TABLES}
-        return {"objective": self.objective, "model": self._whole_model(), **tables}
+        return {
+            "objective": self.objective,
+            "data": _plain(self.data),
+            "tokenizer": _plain(self.tokenizer),
+            "model": self._whole_model(),
+            "training": _plain(self.training),
+            "validation": _plain(self.validation),
+        }
 
     def to_toml(self) -> str:
         """The resolved run file."""

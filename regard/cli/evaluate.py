@@ -1,0 +1,56 @@
+"""`regard evaluate`: how good a model is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+commands = typer.Typer()
+
+EXAMPLES = """\b
+Examples:
+  regard evaluate runs/translation                                 on the run's own test part
+  regard evaluate runs/translation --source test.en --target test.de --beams 5
+  regard evaluate runs/a --against runs/b --source test.en --target test.de
+  regard evaluate runs/book --text other.txt --json
+  regard evaluate runs/sst2 --labelled test.tsv
+"""
+
+
+@commands.command(epilog=EXAMPLES)
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or a run's.")],
+    source: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Sentences to translate.")] = None,
+    target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
+    tsv: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Both in one table.")] = None,
+    text: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Plain text.")] = None,
+    labelled: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Texts with labels.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="data.KEY=VALUE", help="How tables are read.")
+    ] = None,
+    against: Annotated[Path | None, typer.Option(metavar="MODEL", help="A second model to compare.")] = None,
+    beams: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept; 1 is greedy.")] = 4,
+    length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Of beam search.")] = 0.6,
+    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
+    outputs: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the translations.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Score a model: BLEU and chrF with signatures, perplexity, bits per character, accuracy."""
+    import torch
+
+    from regard.runs import evaluation as room
+    from regard.runs.toml import read_overrides
+
+    if threads:
+        torch.set_num_threads(threads)
+    given = {"source": source, "target": target, "tsv": tsv, "text": text, "labelled": labelled}
+    files = {name: value for name, value in given.items() if value}
+    asked = room.Asked(beams, length_penalty, tokenize)
+    found = room.evaluate(model, against, {**files, **read_overrides(settings or []).get("data", {})}, asked)
+    if outputs is not None:
+        room.write_outputs(found, outputs)
+    print(json.dumps(found.to_json(), indent=2) if as_json else found)

@@ -1,0 +1,108 @@
+"""`regard train`: from text files to a trained model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from regard.runs.run import Run
+
+commands = typer.Typer()
+
+EXAMPLES = """\b
+Examples:
+  regard train --list                                         the recipes
+  regard train translation --source a.en --target a.de        two files, line by line
+  regard train writing --text book.txt --out runs/book        a language model
+  regard train sst2 --labelled train.tsv --valid dev.tsv      a classifier
+  regard train classification --labelled a.tsv --set model.from=runs/masked
+  regard train mine.toml --set training.steps=200             a run file of your own
+  regard train --resume runs/book                             go on where it stood
+"""
+
+
+def _files(help: str) -> typer.models.OptionInfo:
+    return typer.Option(metavar="FILE", help=help, show_default=False)
+
+
+@commands.command(epilog=EXAMPLES)
+def train(
+    recipe: Annotated[str | None, typer.Argument(metavar="RECIPE|FILE.toml", help="See --list.")] = None,
+    source: Annotated[list[str] | None, _files("Sentences to translate; may be gzip or a pattern.")] = None,
+    target: Annotated[list[str] | None, _files("Their translations, line by line.")] = None,
+    tsv: Annotated[list[str] | None, _files("Both in one table.")] = None,
+    text: Annotated[list[str] | None, _files("Plain text.")] = None,
+    labelled: Annotated[list[str] | None, _files("Texts with labels: TSV, CSV or JSONL.")] = None,
+    valid_source: Annotated[list[str] | None, _files("Validation; without it, a part is held out.")] = None,
+    valid_target: Annotated[list[str] | None, _files("Its translations.")] = None,
+    valid: Annotated[list[str] | None, _files("Validation as one file.")] = None,
+    test_source: Annotated[list[str] | None, _files("What regard evaluate will read.")] = None,
+    test_target: Annotated[list[str] | None, _files("Its translations.")] = None,
+    test: Annotated[list[str] | None, _files("The same as one file.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="A new folder for the run.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a run's report anew.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the processor.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write its events too.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    list_recipes: Annotated[bool, typer.Option("--list", help="Show the recipes.")] = False,
+) -> None:
+    """Train a model on text files, by a recipe or a run file."""
+    if list_recipes:
+        return _list_recipes(as_json)
+    from regard.runs import run as room
+    from regard.runs.report import write_report_of
+    from regard.runs.toml import read_overrides
+
+    changes = read_overrides(settings or [])
+    if report is not None:
+        print(write_report_of(report))
+        return None
+    if resume is not None:
+        return _print_run(room.resume(resume, changes, not quiet, tensorboard), as_json)
+    run = room.train(
+        _needed(recipe),
+        source=source, target=target, tsv=tsv, text=text, labelled=labelled,
+        valid_source=valid_source, valid_target=valid_target, valid=valid,
+        test_source=test_source, test_target=test_target, test=test,
+        out=out, threads=threads, device=device, seed=seed,
+        settings=changes, show=not quiet, tensorboard=tensorboard,
+    )  # fmt: skip
+    return _print_run(run, as_json)
+
+
+def _list_recipes(as_json: bool) -> None:
+    from regard.runs.catalogue import recipes
+
+    if as_json:
+        print(json.dumps(recipes(), indent=2))
+        return
+    for name, line in recipes().items():
+        print(f"{name:20}{line}")
+
+
+def _needed(recipe: str | None) -> str:
+    from regard.errors import UsageError
+
+    if recipe is None:
+        raise UsageError("no recipe was named; regard train --list shows them, and --resume DIR goes on")
+    return recipe
+
+
+def _print_run(run: Run, as_json: bool) -> None:
+    model = str(run.folder / "model")
+    if as_json:
+        print(json.dumps({"model": model, "step": run.step, "reason": run.reason, "scores": run.metrics}))
+        return
+    scores = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in run.metrics.items())
+    print(f"{model}: {scores}")

@@ -1,0 +1,178 @@
+"""The files of a run file's [data] table as corpora: train, valid and, where there is one, test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError, SettingError
+from regard.runs.tables import DataTable, Files
+from regard.text.corpus import LabelledText, ParallelText, PlainText
+from regard.text.report import Report
+from regard.text.running import RunningText
+from regard.text.splitting import Corpus, HeldOut, Part
+
+# What each objective can learn from: one of these, complete.
+SOURCES = {
+    "translation": (("source", "target"), ("tsv",)),
+    "writing": (("text",),),
+    "masked": (("text",), ("labelled",)),
+    "classification": (("labelled",),),
+}
+_GIVEN = ("source", "target", "tsv", "text", "labelled")
+_HELD_OUT_SEED = 1  # the same part whatever the run's seed, so that runs can be compared
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """What a run learns from, what it is checked on, and what it is judged by at the end."""
+
+    train: Any
+    valid: Any
+    test: Any | None = None
+    valid_is_held_out: bool = False
+
+
+class TextsOf:
+    """The texts of a labelled corpus without their labels."""
+
+    def __init__(self, corpus: LabelledText):
+        self.corpus = corpus
+
+    @property
+    def report(self) -> Report:
+        """What the latest pass read and left out."""
+        return self.corpus.report
+
+    def __iter__(self) -> Iterator[str]:
+        return (example.text for example in self.corpus)
+
+    def identity(self) -> str:
+        """That of the labelled corpus, and that labels are left out."""
+        return f"texts of {self.corpus.identity()}"
+
+
+def check_files(objective: str, data: DataTable) -> None:
+    """Refuse files that are missing or of another objective, in words a person can act on."""
+    choices = SOURCES[objective]
+    given = [name for name in _GIVEN if getattr(data, name) is not None]
+    if tuple(given) not in choices:
+        wanted = ", or ".join(" and ".join(f"--{name}" for name in choice) for choice in choices)
+        shown = " and ".join(f"--{name}" for name in given) or "nothing"
+        raise SettingError(f"{objective} learns from {wanted}, and was given {shown}; name those files")
+    for part in ("valid", "test"):
+        pair = [getattr(data, f"{part}_{side}") for side in ("source", "target")]
+        if (pair[0] is None) != (pair[1] is None):
+            raise SettingError(f"{part}_source and {part}_target go together; give both")
+        if pair[0] is not None and (objective != "translation" or getattr(data, part) is not None):
+            raise SettingError(f"{part} is one file for {objective}, or for translation two; give one kind")
+
+
+def parallel(data: DataTable) -> Corpora:
+    """Pairs of sentences."""
+    parts = {part: _pairs(data, part) for part in ("train", "valid", "test")}
+    return _with_held_out(parts, data)
+
+
+def labelled(data: DataTable) -> Corpora:
+    """Texts with labels."""
+    return _with_held_out({part: _table(data, part) for part in ("train", "valid", "test")}, data)
+
+
+def plain(data: DataTable) -> Corpora:
+    """Lines of text, or the texts of a labelled table."""
+    if data.labelled is None:
+        return _with_held_out({part: _lines(data, part) for part in ("train", "valid", "test")}, data)
+    tables = {part: _table(data, part) for part in ("train", "valid", "test")}
+    return _with_held_out({part: table and TextsOf(table) for part, table in tables.items()}, data)
+
+
+def running(data: DataTable) -> Corpora:
+    """Text that runs on; where no validation text is given, the end of it is held out."""
+    assert data.text is not None
+    test = None if data.test is None else RunningText(data.test, filters=data.filters)
+    if data.valid is not None:
+        whole = RunningText(data.text, filters=data.filters)
+        return Corpora(whole, RunningText(data.valid, filters=data.filters), test)
+    border = 1 - data.held_out
+    train = RunningText(data.text, stop=border, filters=data.filters)
+    return Corpora(train, RunningText(data.text, start=border, filters=data.filters), test, True)
+
+
+def whole(objective: str, data: DataTable) -> Any:
+    """All of the files that stand where training text would, as one corpus, to be scored."""
+    check_files(objective, data)
+    if objective == "translation":
+        return _pairs(data, "train")
+    if objective == "classification":
+        return _table(data, "train")
+    if objective == "writing" or (data.text is not None and not data.lines):
+        return RunningText(data.text or [], filters=data.filters)
+    table = _table(data, "train")
+    return _lines(data, "train") if table is None else TextsOf(table)
+
+
+def absolute(files: Files) -> Files:
+    """The same files however the current folder changes."""
+    if files is None:
+        return None
+    return str(Path(files).absolute()) if isinstance(files, str) else [str(Path(f).absolute()) for f in files]
+
+
+def with_absolute_paths(data: DataTable) -> DataTable:
+    """The table with every file named from the root."""
+    names = [*_GIVEN, *(f"{part}{side}" for part in ("valid", "test") for side in ("", "_source", "_target"))]
+    found = {name: absolute(getattr(data, name)) for name in names}
+    return data.changed(**{name: files for name, files in found.items() if files is not None})
+
+
+def _pairs(data: DataTable, part: str) -> ParallelText | None:
+    if part == "train":
+        source, target, table = data.source, data.target, data.tsv
+    else:
+        source, target = getattr(data, f"{part}_source"), getattr(data, f"{part}_target")
+        table = getattr(data, part)
+    # What a model is judged on is not made easier by the filters of what it learns from.
+    filters = data.filters if part == "train" else type(data.filters)(bad=data.filters.bad)
+    if source is not None:
+        return ParallelText(source, target, filters)
+    if table is None:
+        return None
+    return ParallelText(table, None, filters, columns=data.columns, header=data.header)
+
+
+def _table(data: DataTable, part: str) -> LabelledText | None:
+    files = data.labelled if part == "train" else getattr(data, part)
+    if files is None:
+        return None
+    filters = data.filters if part == "train" else type(data.filters)(bad=data.filters.bad)
+    return LabelledText(files, data.text_column, data.label_column, data.header, filters=filters)
+
+
+def _lines(data: DataTable, part: str) -> PlainText | None:
+    files = data.text if part == "train" else getattr(data, part)
+    if files is None:
+        return None
+    filters = data.filters if part == "train" else type(data.filters)(bad=data.filters.bad)
+    return PlainText(files, filters)
+
+
+def _with_held_out(parts: Mapping[str, Corpus | None], data: DataTable) -> Corpora:
+    train, valid, test = parts["train"], parts["valid"], parts["test"]
+    assert train is not None
+    if valid is not None:
+        return Corpora(train, valid, test)
+    chosen = HeldOut.choose(train, data.held_out, data.most_held_out, _HELD_OUT_SEED)
+    return Corpora(Part(train, chosen, held=False), Part(train, chosen, held=True), test, True)
+
+
+def first_examples(corpus: Corpus, most: int | None = None) -> list[Any]:
+    """At most so many examples, taken evenly over the corpus, which may be sorted; all without a limit."""
+    every = list(corpus)
+    if not every:
+        raise DataError(f"nothing is left to score: {' '.join(str(corpus.report).split())}")
+    if most is None or len(every) <= most:
+        return every
+    return [every[place * len(every) // most] for place in range(most)]

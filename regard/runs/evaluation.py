@@ -1,0 +1,194 @@
+"""How good a model is: every figure a reader would ask for, on files or on the run's own test part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from regard.errors import DataError, SettingError, UsageError
+from regard.runs.corpora import first_examples, whole
+from regard.runs.decoding import translate
+from regard.runs.place import RunFolder
+from regard.runs.tables import DataTable, ValidationTable
+from regard.runs.tasks.measuring import TASKS, measure
+from regard.runs.trained import Trained
+from regard.text.scores import Comparison, Confusion, Score, bleu, compare_translations, translation_scores
+from regard.training.objectives import build_objective
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model is worth on a text."""
+
+    model: str
+    part: str
+    examples: int
+    scores: list[Score]
+    confusion: Confusion | None = None
+    outputs: list[str] = field(default_factory=list)
+    unit: str = "examples"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        table = None
+        if self.confusion is not None:
+            table = {"labels": list(self.confusion.labels), "counts": self.confusion.counts.tolist()}
+        about = {"model": self.model, "part": self.part, self.unit: self.examples}
+        return {**about, "scores": [asdict(score) for score in self.scores], "confusion": table}
+
+    def __str__(self) -> str:
+        lines = [f"{self.model} on {self.part}, {self.examples:,} {self.unit}"]
+        lines += [f"loss {s.value:.4f}" if s.name == "loss" else str(s) for s in self.scores]
+        if self.confusion is not None:
+            lines += ["rows: the right label, columns: the model's", str(self.confusion)]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One model's evaluation, or two and their comparison by sacreBLEU's paired bootstrap."""
+
+    evaluations: list[Evaluation]
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        found = [evaluation.to_json() for evaluation in self.evaluations]
+        return {**found[0], "against": found[1:], "comparison": [asdict(one) for one in self.comparisons]}
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, [*self.evaluations, *self.comparisons]))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How to score: the width of the beam, sacreBLEU's tokenizer, samples of the bootstrap."""
+
+    beams: int = 4
+    length_penalty: float = 0.6
+    tokenize: str = "13a"
+    bootstrap: int = 1000
+
+
+def evaluate(
+    model: str | Path,
+    against: str | Path | None = None,
+    files: dict[str, Any] | None = None,
+    asked: Asked | None = None,
+) -> Judgement:
+    """Score a model on these files (as train names them), or on the test part of its own run.
+
+    Without a test part it is the validation part. `against` is a second model for the same text.
+    """
+    asked = asked or Asked()
+    first = Trained.load(model)
+    part, corpus = _text(Path(model), first, files or {})
+    examples = _Text(part, corpus)
+    found = [_evaluate(str(model), first, examples, asked)]
+    if against is None:
+        return Judgement(found)
+    second = Trained.load(against)
+    if second.objective != first.objective:
+        raise UsageError(
+            f"{model} is for {first.objective} and {against} for {second.objective}; compare two of one kind"
+        )
+    found.append(_evaluate(str(against), second, examples, asked))
+    if first.objective != "translation":
+        return Judgement(found)
+    references = [pair.target for pair in examples.pairs]
+    return Judgement(found, _compare(found, references, asked))
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text to be scored on, by how people would name it."""
+
+    part: str
+    corpus: Any
+
+    @property
+    def pairs(self) -> list[Any]:
+        return first_examples(self.corpus)
+
+
+def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
+    task, context = TASKS.find(trained.objective), trained.context
+    data = task.encode(text.corpus, trained.words, context, None)
+    held = task.hold(text.corpus, data, 0)
+    objective = build_objective(trained.objective, trained.module).eval()
+    settings = ValidationTable(samples=0)
+    found = measure(objective, trained, held, settings)
+    evaluation = Evaluation(name, text.part, len(data), found.scores, found.confusion)
+    if trained.objective == "writing":
+        return replace(evaluation, examples=len(data["text"].ids), unit="tokens")
+    return _translated(evaluation, trained, text, asked) if trained.objective == "translation" else evaluation
+
+
+def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
+    """The same with BLEU and chrF of every line, those too long for the loss included."""
+    pairs = text.pairs
+    references = [pair.target for pair in pairs]
+    outputs = translate(trained, [pair.source for pair in pairs], asked.beams, asked.length_penalty)
+    scores = translation_scores(outputs, references)
+    if asked.tokenize != "13a":
+        scores += [bleu(outputs, references, lowercase, asked.tokenize) for lowercase in (False, True)]
+    return replace(evaluation, examples=len(pairs), scores=[*evaluation.scores, *scores], outputs=outputs)
+
+
+def _compare(found: Sequence[Evaluation], references: list[str], asked: Asked) -> list[Comparison]:
+    baseline, other = (evaluation.outputs for evaluation in found)
+    return [
+        comparison
+        for lowercase in (False, True)
+        for comparison in compare_translations(baseline, other, references, asked.bootstrap, lowercase)
+    ]
+
+
+def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, Any]:
+    """The files given, or a part that the model's run knows."""
+    run = _run_of(model)
+    if files:
+        known = run.recipe().data.model_dump(include=_READING) if run else {}
+        data = DataTable(**{**known, **files})
+        named = [value for name, value in files.items() if name not in _READING]
+        shown = ", ".join(
+            str(one) for value in named for one in (value if isinstance(value, list) else [value])
+        )
+        return shown, whole(trained.objective, data)
+    if run is None:
+        raise UsageError(f"{model} belongs to no run, so it has no test part; name the files to score")
+    recipe = run.recipe()
+    if recipe.objective != trained.objective:
+        raise SettingError(f"{run.path} is a run of {recipe.objective}; name the files to score")
+    corpora = TASKS.find(recipe.objective).corpora(recipe.data)
+    if corpora.test is not None:
+        return "the run's test part", corpora.test
+    return f"the run's validation part{' (held out)' if corpora.valid_is_held_out else ''}", corpora.valid
+
+
+def _named(files: dict[str, Any]) -> str:
+    """The files as a person would list them."""
+    given = [value for name, value in files.items() if name not in _READING]
+    return ", ".join(str(path) for value in given for path in (value if isinstance(value, list) else [value]))
+
+
+# How tables are read, which a model's run knows.
+_READING = {"columns", "text_column", "label_column", "header", "lines"}
+
+
+def _run_of(model: Path) -> RunFolder | None:
+    """The run that a model folder, or a checkpoint, stands in."""
+    for folder in (model, *model.absolute().parents[:2]):
+        if (folder / "recipe.toml").is_file():
+            return RunFolder(folder)
+    return None
+
+
+def write_outputs(judgement: Judgement, path: Path) -> None:
+    """Keep the first model's translations, a line each."""
+    outputs = judgement.evaluations[0].outputs
+    if not outputs:
+        raise DataError("only a translation model has outputs to write")
+    path.write_text("".join(" ".join(output.split("\n")) + "\n" for output in outputs), encoding="utf-8")

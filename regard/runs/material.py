@@ -1,0 +1,128 @@
+"""What a run works with: text read and encoded, tokenizers learned, and the model to be trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from regard.checkpoints.folder import ModelFolder, load_weights, read_folder
+from regard.errors import CheckpointError, DataError, SettingError
+from regard.model.transformer import Transformer, build_model
+from regard.runs.corpora import Corpora, check_files
+from regard.runs.recipe import SHAPES, Recipe
+from regard.runs.tasks.measuring import TASKS
+from regard.runs.tasks.task import Held, Task
+from regard.runs.trained import Vocabularies, model_folder
+from regard.text.pair import Tokenizers
+from regard.text.sequences import Data
+from regard.text.tokenizer import Tokenizer
+
+LABELS = "labels.json"
+
+
+@dataclass(frozen=True)
+class Material:
+    """The encoded text of a run and the names it uses."""
+
+    words: Vocabularies
+    train: Data
+    valid: Held
+    context: int
+
+    def summary(self) -> list[str]:
+        """What was read, for people."""
+        runs_on = bool(self.valid.characters)
+        parts = {"train": self.train, "valid": self.valid.data}
+        lines = [f"{name}: {_in_words(data, runs_on)}" for name, data in parts.items()]
+        sizes = " and ".join(f"{size:,}" for size in sorted({side.vocabulary for side in self._sides()}))
+        labels = f"; labels {', '.join(self.words.labels)}" if self.words.labels else ""
+        return [*lines, f"vocabulary {sizes}{labels}"]
+
+    def _sides(self) -> tuple[Tokenizer, Tokenizer]:
+        return (self.words.tokenizers.source, self.words.tokenizers.target)
+
+
+def gather(recipe: Recipe, folder: Path | None = None) -> Material:
+    """Read, split and encode the text of a recipe; what was learned and encoded is kept in a folder."""
+    check_files(recipe.objective, recipe.data)
+    task = TASKS.find(recipe.objective)
+    corpora = task.corpora(recipe.data)
+    start = read_start(recipe)
+    words = _words(task, corpora, recipe, folder, start)
+    context = start.config.context if start else recipe.model_config(**task.decided(words)).context
+    cache = None if folder is None else folder / "tokens"
+    train = _nameable("training", lambda: task.encode(corpora.train, words, context, cache))
+    valid = _nameable("validation", lambda: task.encode(corpora.valid, words, context, cache))
+    held = task.hold(corpora.valid, valid, recipe.validation.sentences)
+    return Material(words, train, held, context)
+
+
+def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
+    """A fresh model of the recipe's shape, or the one it starts from, with another head where need be."""
+    decided = dict(TASKS.find(recipe.objective).decided(words))
+    start = read_start(recipe)
+    if start is None:
+        return build_model(recipe.model_config(**decided))
+    changes = {key: value for key, value in recipe.model.items() if key != "from"}
+    config = start.config.changed(**{**changes, **SHAPES[recipe.objective], **decided})
+    model = build_model(config)
+    try:
+        load_weights(model, start.weights, None if _same_head(start, recipe, words) else "head.")
+    except CheckpointError as error:
+        raise CheckpointError(f"cannot start from {start.path}: {error}") from None
+    return model
+
+
+def read_start(recipe: Recipe) -> ModelFolder | None:
+    """The model folder that training begins with, checked; None where it begins with nothing."""
+    if recipe.starts_from is None:
+        return None
+    start = read_folder(model_folder(recipe.starts_from))
+    wanted = SHAPES[recipe.objective]["family"]
+    if start.config.family != wanted:
+        raise SettingError(
+            f"{start.path} holds a model of family {start.config.family}, "
+            f"and {recipe.objective} needs {wanted}; start from another"
+        )
+    return start
+
+
+def _same_head(start: ModelFolder, recipe: Recipe, words: Vocabularies) -> bool:
+    if start.config.output != SHAPES[recipe.objective]["output"]:
+        return False
+    return start.extra.get("labels", []) == list(words.labels)
+
+
+def _words(
+    task: Task, corpora: Corpora, recipe: Recipe, folder: Path | None, start: ModelFolder | None
+) -> Vocabularies:
+    """The run's own tokenizers if it has them, else those of the model it starts from, else new ones."""
+    if folder is not None and (folder / LABELS).is_file():
+        return Vocabularies(Tokenizers.load(folder), tuple(json.loads((folder / LABELS).read_bytes())))
+    learned = start.tokenizers() if start else task.learn(corpora.train, recipe.tokenizer)
+    words = Vocabularies(learned, task.labels(corpora.train))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        learned.save(folder)
+        (folder / LABELS).write_text(json.dumps(words.labels), encoding="utf-8")
+    return words
+
+
+def _in_words(data: Data, runs_on: bool) -> str:
+    """What was kept and what was not, with the first place of each reason; the other part goes unsaid."""
+    report = data.report
+    reasons = {reason: found for reason, found in report.skipped.items() if not reason.endswith("held out")}
+    parts = [f"{found.count:,} {reason} (first {found.places[0]})" for reason, found in reasons.items()]
+    shortened = [f"{report.shortened.count:,} shortened"] if report.shortened.count else []
+    lines = [] if runs_on else [f"{report.kept:,} of {report.read:,} lines"]
+    tokens = [f"{len(c.ids):,} {name} tokens" for name, c in data.columns.items() if name != "label"]
+    return ", ".join([*lines, *tokens, *parts, *shortened])
+
+
+def _nameable(part: str, encode: Callable[[], Data]) -> Data:
+    try:
+        return encode()
+    except DataError as error:
+        raise DataError(f"{part} text: {error}") from None

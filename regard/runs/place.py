@@ -1,0 +1,118 @@
+"""A run's folder: what stands in it, and how a new one is claimed.
+
+recipe.toml      every setting of the run, as it was resolved
+run.json         versions, threads, device and seed, what was read and skipped
+text/            tokenizers, labels, and the token files that were made once
+checkpoints/     states to resume from; weights/ those kept to be looked at
+metrics.jsonl    a line for each step, validation and checkpoint
+model/           the model folder that the run was for
+report.html      the course of it all, curves/ the same as pictures
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoints.reading import read_json
+from regard.errors import CheckpointError, RegardError, TrainingError, UsageError
+from regard.runs.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The paths of a run."""
+
+    path: Path
+
+    @property
+    def recipe_file(self) -> Path:
+        """The resolved run file."""
+        return self.path / "recipe.toml"
+
+    @property
+    def text(self) -> Path:
+        """Tokenizers and token files."""
+        return self.path / "text"
+
+    @property
+    def metrics(self) -> Path:
+        """A line for each event."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def model(self) -> Path:
+        """The model folder."""
+        return self.path / "model"
+
+    @property
+    def report(self) -> Path:
+        """The report for people."""
+        return self.path / "report.html"
+
+    def recipe(self) -> Recipe:
+        """The settings of the run."""
+        if not self.recipe_file.is_file():
+            raise UsageError(f"{self.path} is no run: it has no recipe.toml; give the folder of one")
+        return Recipe.load(self.recipe_file)
+
+    def write_recipe(self, recipe: Recipe) -> None:
+        """Keep the settings."""
+        _replace(self.recipe_file, recipe.to_toml())
+
+    def write_facts(self, facts: dict[str, Any]) -> None:
+        """Keep what else is known of the run."""
+        _replace(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the run; nothing where that file is lost."""
+        try:
+            return read_json(self.path / "run.json")
+        except CheckpointError:
+            return {}
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[RunFolder]:
+    """A new folder for a run to be prepared in; if that fails, it is gone again."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir()
+    except FileExistsError:
+        raise UsageError(
+            f"{path} exists already; resume the run in it, or choose another folder with --out"
+        ) from None
+    except OSError as error:
+        raise TrainingError(
+            f"cannot write to {path}: {error.strerror or error}; choose another folder"
+        ) from None
+    try:
+        yield RunFolder(path)
+    except (RegardError, OSError):
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def free_name(parent: Path, name: str) -> Path:
+    """The first of name, name-2, name-3 that does not exist in a folder."""
+    number, path = 1, parent / name
+    while path.exists():
+        number += 1
+        path = parent / f"{name}-{number}"
+    return path
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise TrainingError(
+            f"cannot write {path}: {error.strerror or error}; free the disk, or choose another folder"
+        ) from None

@@ -1,0 +1,76 @@
+"""Translation: pairs of sentences, judged by BLEU and chrF on decoded text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.runs.corpora import Corpora, first_examples, parallel
+from regard.runs.decoding import translate
+from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
+from regard.runs.tasks.task import SCORING_TOKENS, Findings, Held, Sample, learn_one
+from regard.runs.trained import Trained, Vocabularies
+from regard.text.batches import Batches, parallel_batches
+from regard.text.collate import Batch
+from regard.text.corpus import Pair
+from regard.text.encoding import encode_parallel
+from regard.text.pair import Tokenizers
+from regard.text.scores import bleu, chrf
+from regard.text.sequences import Data
+from regard.text.splitting import Corpus
+
+
+class TranslationTask:
+    """See Task."""
+
+    def corpora(self, data: DataTable) -> Corpora:
+        """Pairs from two files or a table."""
+        return parallel(data)
+
+    def learn(self, corpus: Corpus[Pair], settings: TokenizerTable) -> Tokenizers:
+        """One tokenizer for both sides, or one each."""
+        if settings.joint:
+            return Tokenizers.joint(learn_one((text for pair in corpus for text in pair), settings))
+        source = learn_one((pair.source for pair in corpus), settings)
+        return Tokenizers(source, learn_one((pair.target for pair in corpus), settings))
+
+    def labels(self, corpus: Corpus[Pair]) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def decided(self, words: Vocabularies) -> Mapping[str, Any]:
+        """Sizes of the vocabularies; embeddings are shared where the vocabulary is."""
+        source, target = words.tokenizers.source, words.tokenizers.target
+        if words.tokenizers.are_joint:
+            return {"vocabulary": source.vocabulary}
+        sizes = {"vocabulary": source.vocabulary, "target_vocabulary": target.vocabulary}
+        return {**sizes, "share_embeddings": False}
+
+    def encode(self, corpus: Corpus[Pair], words: Vocabularies, context: int, cache: Path | None) -> Data:
+        """Pairs of ids, without those longer than the model's context."""
+        return encode_parallel(corpus, words.tokenizers, context, cache)
+
+    def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
+        """Pairs of about one length."""
+        return parallel_batches(data, words.tokenizers, tokens, seed)
+
+    def hold(self, corpus: Corpus[Pair], data: Data, most: int | None) -> Held:
+        """The pairs as text too, long ones included."""
+        return Held(data, first_examples(corpus, most) if most != 0 else [])
+
+    def in_order(self, held: Held, words: Vocabularies, context: int) -> Iterator[Batch]:
+        """Every pair once."""
+        return iter(parallel_batches(held.data, words.tokenizers, SCORING_TOKENS))
+
+    def judge(self, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
+        """BLEU and chrF of what the model says."""
+        if not held.examples:
+            return Findings()
+        sources = [pair.source for pair in held.examples]
+        outputs = translate(trained, sources, settings.beams, settings.length_penalty)
+        references = [pair.target for pair in held.examples]
+        shown = list(zip(sources, outputs, references, strict=True))[: settings.samples]
+        return Findings(
+            [bleu(outputs, references), chrf(outputs, references)], [Sample(*texts) for texts in shown]
+        )

@@ -1,0 +1,67 @@
+"""Writing: text that runs on, judged by how well each next token is foreseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from regard.runs.corpora import Corpora, running
+from regard.runs.decoding import continue_text
+from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
+from regard.runs.tasks.task import SCORING_TOKENS, Findings, Held, Sample, learn_one
+from regard.runs.trained import Trained, Vocabularies
+from regard.text.batches import Batches, scoring_windows, window_batches
+from regard.text.collate import Batch
+from regard.text.encoding import encode_running
+from regard.text.pair import Tokenizers
+from regard.text.running import RunningText
+from regard.text.sequences import Data
+
+
+class WritingTask:
+    """See Task."""
+
+    def corpora(self, data: DataTable) -> Corpora:
+        """The text, its end held out."""
+        return running(data)
+
+    def learn(self, corpus: RunningText, settings: TokenizerTable) -> Tokenizers:
+        """One tokenizer."""
+        return Tokenizers.joint(learn_one(corpus, settings))
+
+    def labels(self, corpus: RunningText) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def decided(self, words: Vocabularies) -> Mapping[str, Any]:
+        """The size of the vocabulary."""
+        return {"vocabulary": words.tokenizers.target.vocabulary}
+
+    def encode(self, corpus: RunningText, words: Vocabularies, context: int, cache: Path | None) -> Data:
+        """One long row of ids."""
+        return encode_running(corpus, words.tokenizers.target, cache)
+
+    def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
+        """Windows as long as the context."""
+        return window_batches(data, words.tokenizers.target, context, tokens, seed)
+
+    def hold(self, corpus: RunningText, data: Data, most: int | None) -> Held:
+        """The text's length in characters, for bits per character."""
+        return Held(data, characters=sum(map(len, corpus)))
+
+    def in_order(self, held: Held, words: Vocabularies, context: int) -> Iterator[Batch]:
+        """Every token once, in windows no longer than the context; the first follows a line end."""
+        tokenizer = words.tokenizers.target
+        before = (tokenizer.encode("\n") or [tokenizer.end])[-1]
+        rows = max(1, SCORING_TOKENS // context)
+        return scoring_windows(held.data["text"].ids, tokenizer, context, rows, before)
+
+    def judge(self, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
+        """Only text to read; the loss says the rest."""
+        prompts = [settings.prompt or "\n"] * settings.samples
+        texts = [
+            continue_text(trained, prompt, settings.sample_tokens, settings.temperature, seed)
+            for seed, prompt in enumerate(prompts)
+        ]
+        return Findings(samples=[Sample(settings.prompt, text) for text in texts])

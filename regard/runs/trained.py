@@ -1,0 +1,64 @@
+"""A trained model with what it needs to read and write text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoints.folder import load_model, read_folder
+from regard.errors import CheckpointError
+from regard.model.transformer import Transformer
+from regard.runs.recipe import SHAPES
+from regard.text.pair import Tokenizers
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """The names of things: tokens of both sides, and labels in the order of their numbers."""
+
+    tokenizers: Tokenizers
+    labels: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """What the tokenizers' own files do not hold."""
+        return {"labels": list(self.labels)} if self.labels else {}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, its vocabularies and what it was trained for."""
+
+    module: Transformer
+    words: Vocabularies
+    objective: str
+
+    @property
+    def context(self) -> int:
+        """The longest sequence it was trained on."""
+        return self.module.config.context
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Trained:
+        """The model of a model folder, or of a run's."""
+        read = read_folder(model_folder(folder))
+        labels = read.extra.get("labels", [])
+        if not isinstance(labels, list) or len(labels) not in (0, read.config.classes):
+            raise CheckpointError(f"{read.path} names {labels!r} for {read.config.classes} classes")
+        words = Vocabularies(read.tokenizers(), tuple(map(str, labels)))
+        return cls(load_model(read).eval(), words, _objective(read.purpose, read.config.model_dump()))
+
+
+def model_folder(folder: str | Path) -> Path:
+    """The model folder meant: this one, or the one inside a run's folder."""
+    inner = Path(folder) / "model"
+    return inner if inner.is_dir() else Path(folder)
+
+
+def _objective(purpose: str, config: dict[str, Any]) -> str:
+    if purpose in SHAPES:
+        return purpose
+    for name, shape in SHAPES.items():
+        if all(config[key] == value for key, value in shape.items()):
+            return name
+    raise CheckpointError(f"a model of output {config['output']} has no objective that could be scored")
