@@ -1,0 +1,1 @@
+"""The built-in English-French corpus, made by a small grammar of both languages."""

@@ -1,0 +1,166 @@
+"""The corpus: pairs drawn from the grammar, split so that the test asks for more than memory.
+
+A tenth of the combinations of two nouns, and of an adjective and a noun, never occur in training, nor do the
+lectures' sentences; every single word of theirs does. One English sentence has one French one and the
+reverse: the same words are drawn once, with or without contractions, capitals and full stop. In reverse the
+English side is written without contractions, since nothing in French tells "didn't" from "did not".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, islice
+from random import Random
+from typing import Literal, NamedTuple
+from zlib import crc32
+
+from regard.demo.grammar import FAMILIES
+from regard.demo.lectures import HELD_OUT, LECTURES, REVERSED, Lecture
+from regard.demo.sentences import Pair, Sentence
+from regard.demo.spelling import same
+from regard.demo.things import quick_brown_fox
+from regard.errors import SettingError
+
+Language = Literal["en", "fr"]
+
+SEED, PAIRS, FEWEST, MOST = 1, 30_000, 1_000, 60_000
+# How many sentences are held out of each kind: "it" with two nouns that never met in training, another
+# combination that never did, and plain new sentences.
+TEST = {"it": 400, "combination": 300, "sentence": 500}
+VALID = {"it": 150, "combination": 100, "sentence": 250}
+# One in so many of each is held out.
+ONE_IN = {"combination": 10, "sentence": 25}
+# A held-out sentence only has words that training has at least so often; some spare ones are drawn.
+FAMILIAR, SPARE = 5, 1.5
+ENGLISH_WORD = re.compile(r"\w+(?:'\w+)?")
+FRENCH_WORD = re.compile(r"aujourd'hui|[\w-]+'?")
+
+
+class Drawn(NamedTuple):
+    """A sentence with the family that made it and the words that make it what it is."""
+
+    family: str
+    sentence: Sentence
+    key: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The pairs to learn from, those held out, and the lectures' sentences."""
+
+    train: tuple[Pair, ...]
+    valid: tuple[Pair, ...]
+    test: tuple[Pair, ...]
+    lectures: tuple[Lecture, ...]
+    reverse: bool = False
+
+    def words(self, language: Language) -> frozenset[str]:
+        """Every word met in training, in lower case."""
+        is_source = (language == "en") != self.reverse
+        texts = (pair.source if is_source else pair.target for pair in self.train)
+        return frozenset(word.lower() for text in texts for word in split_words(text, language))
+
+
+def corpus(
+    seed: int = SEED, pairs: int = PAIRS, reverse: bool = False, weights: Mapping[str, float] | None = None
+) -> Corpus:
+    """So many training pairs, and what is held out; `weights` changes how often families are drawn."""
+    if not FEWEST <= pairs <= MOST:
+        raise SettingError(f"pairs ({pairs}) must be between {FEWEST} and {MOST}; try {PAIRS}")
+    draw = Random(seed)
+    train = [_write(draw, Drawn("leaping", quick_brown_fox(), ""), reverse)]
+    held: dict[str, list[Pair]] = {kind: [] for kind in TEST}
+    missing = pairs - 1 + sum(map(_wanted, held))
+    for drawn in _distinct(draw, weights or {}):
+        kind = _kind(seed, drawn)
+        pool = held[kind] if kind else train
+        if len(pool) < (_wanted(kind) if kind else pairs):
+            pool.append(_write(draw, drawn, reverse))
+            missing -= 1
+            if not missing:
+                break
+    test, valid = _held_out(draw, train, held)
+    draw.shuffle(train)
+    return Corpus(tuple(train), valid, test, REVERSED if reverse else LECTURES, reverse)
+
+
+def _wanted(kind: str) -> int:
+    return int(SPARE * (TEST[kind] + VALID[kind]))
+
+
+def _distinct(draw: Random, weights: Mapping[str, float]) -> Iterator[Drawn]:
+    """Sentences no two of which share their English or their French words; none is a lecture's."""
+    for name in weights:
+        FAMILIES.find(name)
+    names = list(FAMILIES)
+    shares = list(accumulate(weights.get(name, FAMILIES[name].weight) for name in names))
+    english, french = {same(lecture.source) for lecture in LECTURES}, set()
+    for _ in range(100 * MOST):
+        (name,) = draw.choices(names, cum_weights=shares)
+        sentence = FAMILIES[name].rule(draw)
+        key = sentence.key()
+        forms = tuple(word.form for word in sentence.phrase.french)
+        if key not in english and forms not in french:
+            english.add(key)
+            french.add(forms)
+            yield Drawn(name, sentence, key)
+    raise SettingError("pairs is more than these families can tell apart; ask for fewer or add weights")
+
+
+def _kind(seed: int, drawn: Drawn) -> str:
+    """Which kind of held-out sentence this is, or nothing where it may be learned from."""
+    for combination in drawn.sentence.combinations:
+        if _is_held_out(seed, combination):
+            return "it" if "/" in combination and drawn.family in ("it", "fit") else "combination"
+    return "sentence" if _one_in(seed, drawn.key, ONE_IN["sentence"]) else ""
+
+
+@cache
+def _is_held_out(seed: int, combination: str) -> bool:
+    if combination in quick_brown_fox().combinations:
+        return False
+    return combination in HELD_OUT or _one_in(seed, combination, ONE_IN["combination"])
+
+
+def _one_in(seed: int, text: str, many: int) -> bool:
+    return crc32(f"{seed} {text}".encode()) % many == 0
+
+
+def _write(draw: Random, drawn: Drawn, reverse: bool) -> Pair:
+    """Mostly as it is usually written; a question keeps its mark."""
+    sentence, short = drawn.sentence, draw.random() < 0.5
+    unusual = sentence.mark != "?" and draw.random() < 0.2
+    style = draw.choice(sentence.styles) if unusual else sentence.usual
+    return sentence.pair(drawn.family, style, short, reverse)
+
+
+def _held_out(
+    draw: Random, train: list[Pair], held: Mapping[str, list[Pair]]
+) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
+    """Test and validation, of sentences whose every word is familiar."""
+    counts = Counter(word for pair in train for word in (*pair.source.split(), *pair.target.split()))
+    familiar = {word for word, count in counts.items() if count >= FAMILIAR}
+    test: list[Pair] = []
+    valid: list[Pair] = []
+    for kind, pool in held.items():
+        usable = (pair for pair in pool if familiar.issuperset((*pair.source.split(), *pair.target.split())))
+        test += islice(usable, TEST[kind])
+        valid += islice(usable, VALID[kind])
+    draw.shuffle(test)
+    draw.shuffle(valid)
+    return tuple(test), tuple(valid)
+
+
+def split_words(text: str, language: Language) -> list[str]:
+    """The words of a text: English keeps didn't whole, French lets go of l' and qu'."""
+    return (ENGLISH_WORD if language == "en" else FRENCH_WORD).findall(text)
+
+
+@cache
+def known_words(language: Language) -> frozenset[str]:
+    """Every word that the built-in corpus shows in training, in lower case."""
+    return corpus().words(language)
