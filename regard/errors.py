@@ -9,6 +9,7 @@
     ├── DataError            text or labels that cannot be read as they are
     ├── CheckpointError      a model folder or training state that cannot be trusted
     └── TrainingError        a run that cannot start or go on
+        └── Interrupted      a run that a signal has ended, saved            exit 130 or 143
 
 A message is one line: the value, the rule, the next action.
 """
@@ -60,6 +61,14 @@ class CheckpointError(RegardError):
 
 class TrainingError(RegardError):
     """A run that cannot start or go on."""
+
+
+class Interrupted(TrainingError):
+    """A run that a signal has ended at a step's boundary; the exit code says which signal."""
+
+    def __init__(self, message: str, signal: int):
+        super().__init__(message)
+        self.exit_code = 128 + signal
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
