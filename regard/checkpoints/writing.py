@@ -143,7 +143,10 @@ def sweep(parent: Path) -> None:
         if not target.exists():  # killed between two renames: the old one is all there is
             left.rename(target)
     for left in [*parent.glob(f"{UNFINISHED}*"), *parent.glob(f"{REPLACED}*")]:
-        shutil.rmtree(left, ignore_errors=True)
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

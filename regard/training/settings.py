@@ -72,7 +72,7 @@ class TrainingSettings(Settings):
 
     save_every: Steps | None = 500  # steps between two checkpoints; None: only the best and the last
     keep_last: Annotated[int, Field(ge=2, le=10_000)] = 2  # checkpoints kept besides the best
-    keep_weights_every: Steps | None = None  # steps between weights that are kept for good, to look at later
+    keep_weights_every: Steps | None = None  # steps between weights kept for good, from the first on
 
     compile: bool = False  # let torch.compile make the model faster, where a compiler is present
 

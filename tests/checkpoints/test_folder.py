@@ -394,6 +394,7 @@ def test_an_error_of_the_writer_itself_passes_and_cleans_up(tmp_path):
 def test_a_kill_between_two_renames_is_repaired(saved):
     saved.rename(saved.parent / ".replaced-model")
     (saved.parent / ".unfinished-model-1-abc").mkdir()
+    (saved.parent / ".unfinished-probe-1").touch()
     sweep(saved.parent)
     read_folder(saved)
     assert [path.name for path in saved.parent.iterdir()] == ["model"]

@@ -1,0 +1,81 @@
+"""What happens in training, told to whoever observes: a display, a log, a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class StepDone:
+    """One update of the weights; loss is the mean of its tokens."""
+
+    step: int
+    epoch: int
+    loss: float
+    rate: float
+    gradient_norm: float  # before clipping
+    tokens: int
+    seconds: float
+    padding: float | None  # the share of cells in this epoch's batches that hold no token
+
+    @property
+    def tokens_per_second(self) -> float:
+        """How many predictions were learned from in a second."""
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a validation found: figures by name, the one to watch, and some texts to read."""
+
+    scores: dict[str, float]
+    watched: str = "loss"
+    higher_is_better: bool = False
+    samples: Sequence[str] = field(default=())
+
+    @property
+    def value(self) -> float:
+        """The figure to watch."""
+        return self.scores[self.watched]
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The model was validated after this step."""
+
+    step: int
+    found: Validation
+    is_best: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint, or weights that are kept for good, stand in this folder."""
+
+    step: int
+    path: Path
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """Training goes on from a checkpoint, with these settings changed."""
+
+    step: int
+    path: Path
+    changes: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Training is over, and why: "steps", "patience" or "signal"."""
+
+    step: int
+    reason: str
+
+
+Event = StepDone | Validated | Saved | Resumed | Finished
+Observer = Callable[[Event], None]

@@ -1,0 +1,120 @@
+"""The checkpoints of a run: which there are, which can be trusted, which are kept.
+
+OUT/checkpoints/step-00000100/   a model folder and the training state beside it
+OUT/weights/step-00000100/       a model folder that is kept for good
+OUT/run.lock                     who writes here
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from regard.checkpoints.reading import check_manifest
+from regard.checkpoints.writing import cannot_write, new_folder, remove_folder, sweep, write_file
+from regard.errors import CheckpointError, TrainingError
+from regard.training.lock import Lock
+
+log = logging.getLogger("regard.training")
+
+Write = Callable[[Path], None]
+
+
+class Saves:
+    """The checkpoints of one run folder. Writing needs `open`; looking does not."""
+
+    def __init__(self, out: Path):
+        self.out = out
+        self.checkpoints, self.weights = out / "checkpoints", out / "weights"
+        self._lock = Lock(out)
+
+    def open(self, needed: int) -> None:
+        """Become the one writer, with the certainty that a checkpoint of so many bytes can be written."""
+        try:
+            for folder in (self.checkpoints, self.weights):
+                folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+            for folder in (self.checkpoints, self.weights):
+                sweep(folder)
+                probe = folder / f".unfinished-probe-{os.getpid()}"
+                write_file(probe, [b"x"])
+                probe.unlink()
+            free = shutil.disk_usage(self.out).free
+        except OSError as error:
+            self.close()
+            raise cannot_write(self.out, error) from None
+        if free < needed:
+            self.close()
+            raise TrainingError(
+                f"a checkpoint needs about {needed / 1e6:.0f} MB and {self.out}"
+                f" has {free / 1e6:.0f} MB left; "
+                "free the disk, or choose another folder"
+            )
+
+    def close(self) -> None:
+        """Let others write."""
+        self._lock.release()
+
+    def steps(self) -> list[int]:
+        """The steps that have a checkpoint, in order."""
+        return _numbers(self.checkpoints)
+
+    def kept(self) -> list[int]:
+        """The steps whose weights are kept for good, in order."""
+        return _numbers(self.weights)
+
+    def path(self, step: int) -> Path:
+        """Where the checkpoint of a step is, or would be."""
+        return self.checkpoints / f"step-{step:08}"
+
+    def save(self, step: int, write: Write) -> Path:
+        """A new checkpoint, written by `write`; one that stands there for this step is replaced."""
+        return self._save(self.path(step), write)
+
+    def save_weights(self, step: int, write: Write) -> Path:
+        """A model folder that is kept for good."""
+        return self._save(self.weights / f"step-{step:08}", write)
+
+    def _save(self, target: Path, write: Write) -> Path:
+        if not target.parent.is_dir():  # whoever moved the run away does not want half of it back here
+            raise CheckpointError(f"{target.parent} has vanished; nothing can be saved there any more")
+        with new_folder(target, replace=True) as making:
+            write(making)
+        return target
+
+    def prune(self, keep_last: int, best: int | None) -> None:
+        """Keep the last few and the best, and nothing else."""
+        steps = self.steps()
+        for step in steps[:-keep_last]:
+            if step != best:
+                try:
+                    remove_folder(self.path(step))
+                except OSError as error:  # it costs room, not the run
+                    log.warning("cannot remove %s: %s", self.path(step), error.strerror or error)
+
+    def newest_good(self) -> Path | None:
+        """The latest checkpoint without damage; for each damaged one that is passed over, a warning."""
+        for step in reversed(self.steps()):
+            try:
+                check_manifest(self.path(step))
+                return self.path(step)
+            except CheckpointError as error:
+                log.warning("%s; going back to the checkpoint before it", error)
+        return None
+
+    def abandon_after(self, step: int) -> None:
+        """Set aside the checkpoints of later steps: whoever goes on from this one writes them anew."""
+        for later in self.steps():
+            if later > step:
+                aside = self.checkpoints / f"abandoned-{self.path(later).name}"
+                shutil.rmtree(aside, ignore_errors=True)
+                self.path(later).rename(aside)
+                log.warning("%s is later than step %d and now called %s", self.path(later), step, aside.name)
+
+
+def _numbers(folder: Path) -> list[int]:
+    names = (path.name.removeprefix("step-") for path in folder.glob("step-*"))
+    return sorted(int(name) for name in names if name.isdecimal())

@@ -1,0 +1,246 @@
+"""All of training's state in one place, to files and back, for a run to go on as if it had never ended.
+
+Beside the model that can be used as it is (its averaged weights, where there are some):
+
+    training.json          step, best, latest losses, place in the data, settings, random generators
+    training.safetensors   optimizer, averages, torch's random generators, and every weight of the module
+                           that the model folder does not hold as it was trained
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer
+
+from regard.checkpoints.folder import WEIGHTS, as_arrays, load_weights, stored_weights, write_model
+from regard.checkpoints.reading import MappedWeights, check_manifest, read_json
+from regard.checkpoints.writing import write_json, write_tensors
+from regard.errors import CheckpointError
+from regard.model.config import ModelConfig
+from regard.text.batches import BatchSource
+from regard.text.pair import Tokenizers
+from regard.training.averaging import Average, swapped_in
+from regard.training.randomness import RandomState, from_json, random_state, restore_random_state, to_json
+from regard.training.settings import MAY_CHANGE, TrainingSettings
+
+FORMAT = 1
+VALUES = "training.json"
+TENSORS = "training.safetensors"
+LOSSES_KEPT = 100
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best validation so far."""
+
+    step: int
+    value: float
+
+
+@dataclass
+class Progress:
+    """How far training has come."""
+
+    step: int = 0
+    best: Best | None = None
+    since_best: int = 0  # validations since the best one
+    validated: int = 0  # the step of the latest validation
+    losses: list[float] = field(default_factory=list)  # of the latest steps
+
+    def add_loss(self, loss: float) -> None:
+        """One more step is done."""
+        self.step += 1
+        self.losses = [*self.losses[1 - LOSSES_KEPT :], loss]
+
+    @classmethod
+    def read(cls, values: Any) -> Progress:
+        """The same from JSON."""
+        try:
+            best = Best(**values["best"]) if values["best"] else None
+            return cls(**{**values, "best": best, "losses": [float(loss) for loss in values["losses"]]})
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError(f"{VALUES} does not say how far training had come") from None
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What a model folder says besides its weights."""
+
+    purpose: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    tokenizers: Tokenizers | None = None
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """The parts whose state is training's state."""
+
+    module: nn.Module
+    optimizer: Optimizer
+    average: Average
+    source: BatchSource[Any]
+    settings: TrainingSettings
+    purpose: Purpose
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The model inside the module, where it is one that a model folder can hold."""
+        model = getattr(self.module, "model", None)
+        return model if isinstance(getattr(model, "config", None), ModelConfig) else None
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for training to go on."""
+        config = self.model.config.model_dump() if self.model is not None else {}  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
+        shapes = {name: list(tensor.shape) for name, tensor in stored_weights(self.module).items()}
+        tokenizers = self.purpose.tokenizers.fingerprint if self.purpose.tokenizers else ""
+        return {"model": config, "weights": shapes, "tokenizers": {"fingerprint": tokenizers}}
+
+    def size(self) -> int:
+        """About how many bytes a checkpoint has at most, averages of several states aside."""
+        return 5 * sum(tensor.nbytes for tensor in stored_weights(self.module).values())
+
+    def write(self, folder: Path, progress: Progress) -> None:
+        """Write everything into a folder that somebody else will seal."""
+        averaged = self.average.weights()
+        self.write_model(folder)
+        in_folder = (
+            {f"model.{name}" for name in stored_weights(self.model)} if self.model is not None else set()
+        )
+        apart = {n: t for n, t in stored_weights(self.module).items() if averaged or n not in in_folder}
+        random = random_state()
+        tensors = {
+            **{f"weights/{name}": tensor for name, tensor in apart.items()},
+            **{f"average/{name}": tensor for name, tensor in self.average.state().items()},
+            **{f"random/{name}": tensor for name, tensor in random.tensors.items()},
+        }
+        slots, numbers = self._optimizer_state()
+        write_tensors(folder / TENSORS, as_arrays({**tensors, **slots}))
+        told = {
+            "format": FORMAT,
+            "progress": asdict(progress),
+            "source": self.source.state(),
+            "random": to_json(random.values),
+            "optimizer": numbers,
+            "settings": _plain(self.settings),
+            "identity": self.identity(),
+        }
+        write_json(folder / VALUES, told)
+
+    def write_model(self, folder: Path) -> None:
+        """Write the weights that are meant to be used: averaged ones, where there are some."""
+        if self.model is None:
+            return
+        with swapped_in(dict(self.module.named_parameters()), self.average.weights()):
+            config: Any = self.model.config
+            weights, about = stored_weights(self.model), self.purpose
+            write_model(folder, config, weights, about.tokenizers, about.purpose, about.extra)
+
+    def restore(self, folder: Path) -> tuple[Progress, list[str]]:
+        """Take up the state of a checkpoint; how far it had come, and which settings are others now."""
+        files = check_manifest(folder)
+        if VALUES not in files or TENSORS not in files:
+            raise CheckpointError(f"{folder} is no checkpoint: it has no {VALUES}; give a run's folder")
+        told, tensors = read_json(folder / VALUES), MappedWeights(folder / TENSORS)
+        if told.get("format") != FORMAT:
+            raise CheckpointError(f"{folder} is of format {told.get('format')!r}; this regard reads {FORMAT}")
+        _refuse_another(folder, told.get("identity"), self.identity())
+        changes = _changed_settings(folder, told.get("settings"), _plain(self.settings))
+        progress = Progress.read(told.get("progress"))
+        load_weights(self.module, self._weights(folder, tensors, WEIGHTS in files))
+        self.average.restore(_under("average/", tensors))
+        self._restore_optimizer(_under("optimizer/", tensors), told.get("optimizer"))
+        self.source.restore(told.get("source") or {})
+        restore_random_state(RandomState(_under("random/", tensors), from_json(told.get("random"))))
+        return progress, changes
+
+    def _weights(self, folder: Path, tensors: MappedWeights, has_model: bool) -> dict[str, np.ndarray]:
+        stored = {f"model.{n}": a for n, a in MappedWeights(folder / WEIGHTS).items()} if has_model else {}
+        apart = {n.removeprefix("weights/"): a for n, a in tensors.items() if n.startswith("weights/")}
+        return {**stored, **apart}
+
+    def _parameter_names(self) -> list[str]:
+        """The name of each parameter, in the order in which the optimizer counts them."""
+        names = {id(parameter): name for name, parameter in self.module.named_parameters()}
+        return [names[id(one)] for group in self.optimizer.param_groups for one in group["params"]]
+
+    def _optimizer_state(self) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:
+        """What the optimizer holds for each parameter: tensors, and other values."""
+        tensors: dict[str, Tensor] = {}
+        numbers: dict[str, dict[str, Any]] = {}
+        names = self._parameter_names()
+        for index, slots in self.optimizer.state_dict()["state"].items():
+            for slot, value in slots.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer/{names[index]}/{slot}"] = value
+                else:
+                    numbers.setdefault(names[index], {})[slot] = value
+        return tensors, numbers
+
+    def _restore_optimizer(self, tensors: dict[str, Tensor], numbers: Any) -> None:
+        """Rates and the like come from today's settings; what was accumulated comes from the files."""
+        indexes = {name: index for index, name in enumerate(self._parameter_names())}
+        state: dict[int, dict[str, Any]] = {}
+        found = [(*name.rpartition("/")[::2], tensor) for name, tensor in tensors.items()]
+        found += [
+            (name, slot, value) for name, slots in (numbers or {}).items() for slot, value in slots.items()
+        ]
+        for name, slot, value in found:
+            if name not in indexes:
+                raise CheckpointError(f"the saved optimizer has a state for {name}, which does not learn now")
+            state.setdefault(indexes[name], {})[slot] = value
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+
+
+def _under(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """Copies of the tensors whose names begin so, without that beginning."""
+    return {
+        name.removeprefix(prefix): torch.from_numpy(np.array(array))
+        for name, array in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+def _plain(settings: TrainingSettings) -> dict[str, Any]:
+    """The settings of this room as JSON gives them back."""
+    return settings.model_dump(mode="json", include=set(TrainingSettings.model_fields))
+
+
+def _refuse_another(folder: Path, saved: Any, now: dict[str, Any]) -> None:
+    """Another architecture or tokenizer is another run; say what differs."""
+    saved = saved if isinstance(saved, dict) else {}
+    for part in ("model", "weights", "tokenizers"):
+        if found := differences(saved.get(part), now[part]):
+            more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+            raise CheckpointError(
+                f"{folder} is of another {part.removesuffix('s') if part != 'weights' else 'model'}: "
+                f"{'; '.join(found[:5])}{more}; start a new run"
+            )
+
+
+def _changed_settings(folder: Path, saved: Any, now: dict[str, Any]) -> list[str]:
+    changes = differences(saved, now)
+    refused = [change for change in changes if change.split(" ")[0] not in MAY_CHANGE]
+    if refused:
+        raise CheckpointError(
+            f"{folder} was trained with other settings: {'; '.join(refused)}; a resumed run may change "
+            f"{', '.join(MAY_CHANGE)}; for anything else start a new run"
+        )
+    return changes
+
+
+def differences(saved: Any, now: Mapping[str, Any]) -> list[str]:
+    """What two tables of values say differently: "width 128, now 256"."""
+    saved = saved if isinstance(saved, dict) else {}
+    names = [*saved, *(name for name in now if name not in saved)]
+    return [
+        f"{name} {saved.get(name, 'absent')}, now {now.get(name, 'absent')}"
+        for name in names
+        if saved.get(name) != now.get(name)
+    ]

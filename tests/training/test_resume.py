@@ -1,0 +1,397 @@
+"""Going on after an end of any kind: bit-equal, from the last good checkpoint, or refused with reasons."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from regard.checkpoints import writing
+from regard.checkpoints.folder import read_folder
+from regard.checkpoints.reading import check_manifest
+from regard.errors import CheckpointError, Interrupted, TrainingError
+from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizer
+from regard.training import saves
+from regard.training.events import StepDone
+from regard.training.lock import Lock
+from regard.training.settings import MAY_CHANGE
+from regard.training.trainer import Trainer
+
+from . import toy
+
+posix = pytest.mark.skipif(os.name == "nt", reason="signals are other there")
+
+
+def program(out: Path, values: dict, *options: str) -> subprocess.CompletedProcess:
+    """Train in a process of its own."""
+    command = [sys.executable, toy.__file__, str(out), json.dumps(values), *options]
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def straight(out: Path, **values) -> Trainer:
+    trainer = toy.trainer(out, values)
+    trainer.train()
+    return trainer
+
+
+MODES = {
+    "adamw, ema": {"average": "ema", "accumulate": 3},
+    "muon, last": {"optimizer": "muon", "average": "last", "average_every": 3, "average_last": 2},
+    "muon, none": {"optimizer": "muon", "schedule": "cosine", "accumulate": 2},
+}
+
+
+@posix
+def test_runs_of_one_and_of_two_processes_end_bit_equal(tmp_path):
+    values = {"steps": 22, "save_every": 4, "validate_every": 3, "keep_last": 3, **MODES["adamw, ema"]}
+    assert program(tmp_path / "a", values).returncode == 0
+    ended = program(tmp_path / "b", values, "--kill-after", "13", str(int(signal.SIGTERM)), "1")
+    assert (ended.returncode, ended.stderr.count("\n")) == (143, 1)
+    assert "step-00000013; resume" in ended.stderr
+    assert program(tmp_path / "b", values, "--resume").returncode == 0
+    one, other = (contents(tmp_path / name / "checkpoints" / "step-00000022") for name in "ab")
+    assert one == other
+    assert {"training.json", "training.safetensors", "model.safetensors"} <= set(one)
+    told = json.loads(one["training.json"])
+    assert told["source"]["epoch"] > 0 or told["source"]["index"] > 0
+    assert len(told["progress"]["losses"]) == 22
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("at", [3, 8, 13])
+def test_every_kind_of_state_is_taken_up_bit_equal(tmp_path, mode, at):
+    values = {"steps": 15, "save_every": None, "validate_every": 4, **MODES[mode]}
+    whole = straight(tmp_path / "a", **values)
+    first = toy.trainer(tmp_path / "b", values, [toy.kill_after(at, signal.SIGINT)])
+    with pytest.raises(Interrupted):
+        first.train()
+    second = toy.trainer(tmp_path / "b", values)
+    assert second.resume()
+    assert second.progress.step == at
+    second.train()
+    assert contents(whole.saves.path(15)) == contents(second.saves.path(15))
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_inside_an_accumulated_step_discards_what_was_begun(tmp_path, number):
+    values = {"steps": 9, "accumulate": 4, "average": "ema"}
+    before = signal.getsignal(number)
+    whole = straight(tmp_path / "a", **values)
+    trainer = toy.trainer(tmp_path / "b", values)
+    calls: list[int] = []
+    real = trainer.module.forward
+
+    def forward(batch):
+        calls.append(trainer.progress.step)
+        if trainer.module.training and calls.count(5) == 2:  # the second piece of step 6
+            os.kill(os.getpid(), number)
+        return real(batch)
+
+    trainer.module.forward = forward
+    with pytest.raises(Interrupted, match="after step 5") as error:
+        trainer.train()
+    assert error.value.exit_code == 128 + number
+    assert calls.count(5) == 2
+    assert signal.getsignal(number) == before
+    second = toy.trainer(tmp_path / "b", values)
+    assert second.resume()
+    assert second.progress.step == 5
+    second.train()
+    assert contents(whole.saves.path(9)) == contents(second.saves.path(9))
+
+
+@posix
+def test_a_second_signal_ends_at_once(tmp_path):
+    ended = program(tmp_path, {"save_every": 2}, "--kill-after", "3", str(int(signal.SIGTERM)), "2")
+    assert ended.returncode == 143
+    assert saves.Saves(tmp_path).steps() == [2]
+    again = toy.trainer(tmp_path, {"save_every": 2})
+    assert again.resume()
+    assert again.train().step == 10
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork there")
+def test_a_run_killed_at_any_instant_resumes_by_itself(tmp_path):
+    values = {"steps": 10**6, "save_every": 1, "validate_every": None, "average": "ema"}
+    ended = program(tmp_path, values, "--kill-at-random", "12", "7")
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [one["code"] for one in found] == [0] * 12, ended.stderr
+    assert not any(one["left"] for one in found)
+    assert sum(one["reached"] > 0 for one in found) > 3
+
+
+def test_an_end_without_a_folder_is_told():
+    trainer = toy.trainer(None, {})
+    trainer.observers.append(toy.kill_after(2, signal.SIGINT))
+    with pytest.raises(Interrupted, match="nothing is saved") as error:
+        trainer.train()
+    assert error.value.exit_code == 130
+
+
+def damage(folder: Path, name: str = "training.safetensors") -> None:
+    data = bytearray((folder / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / name).write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "name", ["training.safetensors", "training.json", "model.safetensors", "manifest.json"]
+)
+def test_damage_is_passed_over_with_a_warning_and_refused_where_named(tmp_path, caplog, name):
+    first = straight(tmp_path, save_every=5, validate_every=None)
+    damage(first.saves.path(10), name)
+    again = toy.trainer(tmp_path, {"steps": 12, "validate_every": None})
+    with caplog.at_level(logging.WARNING, "regard.training"):
+        assert again.resume()
+    assert again.progress.step == 5
+    assert name in caplog.text
+    assert "going back" in caplog.text
+    with pytest.raises(CheckpointError, match=name):
+        toy.trainer(tmp_path, {"validate_every": None}).resume(first.saves.path(10))
+    again.train()
+    assert again.saves.steps() == [10, 12]
+    for step in (10, 12):
+        check_manifest(again.saves.path(step))
+
+
+def test_where_everything_is_damaged_nothing_is_trusted(tmp_path):
+    first = straight(tmp_path, save_every=5)
+    for step in first.saves.steps():
+        (first.saves.path(step) / "training.json").unlink()
+    assert not toy.trainer(tmp_path, {}).resume()
+    with pytest.raises(CheckpointError, match="no checkpoint that can be trusted"):
+        toy.trainer(tmp_path, {}).resume(tmp_path)
+
+
+def test_a_path_may_be_a_run_or_a_checkpoint(tmp_path):
+    first = straight(tmp_path, save_every=5, validate_every=None)
+    for path, step in ((tmp_path, 10), (first.saves.path(5), 5)):
+        trainer = toy.trainer(None, {"validate_every": None})
+        assert trainer.resume(path)
+        assert trainer.progress.step == step
+    with pytest.raises(CheckpointError, match="no folder"):
+        toy.trainer(None, {}).resume(tmp_path / "nowhere")
+
+
+def test_going_on_from_an_earlier_checkpoint_sets_the_later_ones_aside(tmp_path):
+    first = straight(tmp_path, save_every=5, validate_every=None)
+    last = contents(first.saves.path(10))
+    again = toy.trainer(tmp_path, {"validate_every": None})
+    again.resume(first.saves.path(5))
+    again.train()
+    assert contents(again.saves.path(10)) == last
+    assert contents(tmp_path / "checkpoints" / "abandoned-step-00000010") == last
+
+
+# What may change, and what may not
+
+
+def test_another_architecture_is_refused_with_a_diff(tmp_path):
+    straight(tmp_path)
+    with pytest.raises(CheckpointError, match=r"another model: .*layers 1, now 2; .*start a new run"):
+        toy.trainer(tmp_path, {}, layers=2).resume()
+    with pytest.raises(CheckpointError, match=r"dropout 0\.1, now 0\.3"):
+        toy.trainer(tmp_path, {}, dropout=0.3).resume()
+
+
+def test_another_tokenizer_is_refused(tmp_path):
+    straight(tmp_path)
+    trainer = toy.trainer(tmp_path, {})
+    other = Tokenizers.joint(Tokenizer.learn(["z y x"], kind="word"))
+    changed = Trainer(
+        trainer.module, trainer.source, trainer.settings, tmp_path, tokenizers=other, purpose="translation"
+    )
+    with pytest.raises(CheckpointError, match="another tokenizer: fingerprint"):
+        changed.resume()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 2}, {"optimizer": "muon"}, {"average": "ema"}, {"accumulate": 2}, {"freeze": ["head.*"]}],
+)
+def test_settings_that_make_another_run_are_refused_with_a_diff(tmp_path, change):
+    straight(tmp_path)
+    name = next(iter(change))
+    with pytest.raises(CheckpointError, match=f"other settings: {name} .*, now .*may change steps, rate"):
+        toy.trainer(tmp_path, change).resume()
+
+
+def test_what_may_change_does(tmp_path, caplog):
+    straight(tmp_path)
+    values = dict(
+        steps=12, rate=0.01, schedule="linear", warmup=1, final_rate=0.1, clip=None, weight_decay=0.1,
+        validate_every=1, patience=5, save_every=1, keep_last=4, keep_weights_every=6,
+    )  # fmt: skip
+    assert {*values, "compile"} == set(MAY_CHANGE)
+    trainer = toy.trainer(tmp_path, values)
+    with caplog.at_level(logging.INFO, "regard.training"):
+        assert trainer.resume()
+    assert "steps 10, now 12" in caplog.text
+    assert trainer.train().step == 12
+
+
+def test_other_data_is_refused(tmp_path):
+    straight(tmp_path)
+    trainer = toy.trainer(tmp_path, {})
+    changed = Trainer(
+        trainer.module,
+        toy.batches(seed=5),
+        trainer.settings,
+        tmp_path,
+        tokenizers=Tokenizers.joint(toy.tokenizer()),
+    )
+    with pytest.raises(CheckpointError, match="order of batches"):
+        changed.resume()
+
+
+def test_more_validation_leaves_the_weights_bit_equal(tmp_path):
+    whole = straight(tmp_path / "a", save_every=5, validate_every=None)
+    first = toy.trainer(tmp_path / "b", {"steps": 5, "validate_every": None})
+    first.train()
+    second = toy.trainer(tmp_path / "b", {"validate_every": 1})
+    second.resume()
+    second.train()
+    for a, b in zip(whole.module.parameters(), second.module.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+# What goes wrong with the folder
+
+
+@pytest.mark.parametrize("pieces", [0, 2, 30, 70, 100])
+def test_a_full_disk_leaves_the_last_checkpoint_and_nothing_half_written(tmp_path, monkeypatch, pieces):
+    trainer = toy.trainer(tmp_path, {"save_every": 3, "validate_every": None})
+    trainer.validate = None
+    real, left = writing.write_file, [pieces]
+
+    def write(path, written):
+        def limited():
+            for piece in written:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                yield piece
+
+        real(path, limited() if trainer.progress.step > 3 else written)
+
+    monkeypatch.setattr(writing, "write_file", write)
+    with pytest.raises(CheckpointError, match=r"step-00000006: No space left on device; .*untouched"):
+        trainer.train()
+    assert [path.name for path in trainer.saves.checkpoints.iterdir()] == ["step-00000003"]
+    read_folder(trainer.saves.path(3))
+    monkeypatch.undo()
+    again = toy.trainer(tmp_path, {"save_every": 3, "validate_every": None})
+    assert again.resume()
+    assert again.train().step == 10
+
+
+def test_an_unwritable_folder_is_found_before_the_first_step(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    stepped: list = []
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(CheckpointError, match="cannot write"):
+            toy.trainer(out, {}, [stepped.append]).train()
+
+    def refuse(path, pieces):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(saves, "write_file", refuse)
+    with pytest.raises(CheckpointError, match="Read-only file system"):
+        toy.trainer(tmp_path / "out", {}, [stepped.append]).train()
+    assert not stepped
+
+
+def test_too_little_room_is_found_before_the_first_step(tmp_path, monkeypatch):
+    monkeypatch.setattr(saves.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    with pytest.raises(TrainingError, match="a checkpoint needs about"):
+        toy.trainer(tmp_path, {}).train()
+    monkeypatch.undo()
+    toy.trainer(tmp_path, {"steps": 1}).train()
+
+
+def test_a_folder_that_vanishes_is_told(tmp_path):
+    trainer = toy.trainer(tmp_path / "out", {"save_every": 4, "validate_every": None})
+
+    def vanish(event):
+        if isinstance(event, StepDone) and event.step == 2:
+            shutil.rmtree(tmp_path / "out")
+
+    trainer.observers.append(vanish)
+    with pytest.raises(CheckpointError, match="checkpoints has vanished"):
+        trainer.train()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_second_writer_is_refused_and_readers_are_welcome(tmp_path):
+    trainer = toy.trainer(tmp_path, {"save_every": 2, "validate_every": None})
+    told: list[str] = []
+
+    def meddle(event):
+        if isinstance(event, StepDone) and event.step == 5:
+            with pytest.raises(TrainingError) as error:
+                toy.trainer(tmp_path, {"steps": 12, "validate_every": None}).train()
+            told.append(str(error.value))
+            reader = toy.trainer(None, {"validate_every": None})
+            assert reader.resume(tmp_path)
+            assert reader.progress.step == 4
+
+    trainer.observers.append(meddle)
+    trainer.train()
+    assert f"is being written to by process {os.getpid()}" in told[0]
+
+
+def test_a_lock_that_a_dead_process_left_is_recovered(tmp_path):
+    (tmp_path / "run.lock").write_text('{"pid": 999999999, "host": "here"}', encoding="utf-8")
+    straight(tmp_path, steps=2)
+    lock = Lock(tmp_path)
+    lock.acquire()
+    with pytest.raises(TrainingError, match="being written to"):
+        Lock(tmp_path).acquire()
+    lock.release()
+    lock.acquire()
+    lock.release()
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path):
+    trainer = straight(tmp_path)
+    newest = trainer.saves.path(10)
+    told = json.loads((newest / "training.json").read_text(encoding="utf-8"))
+    (newest / "training.json").write_text(json.dumps({**told, "format": 9}), encoding="utf-8")
+    (newest / "manifest.json").unlink()
+    writing.seal(newest)
+    with pytest.raises(CheckpointError, match="of format 9; this regard reads 1"):
+        toy.trainer(tmp_path, {}).resume()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"progress": None}, {"progress": {"step": 1}}, {"random": {}}, {"random": {"numpy": 3, "python": 3}},
+        {"optimizer": {"nobody": {"step": 1}}}, {"source": None}, {"settings": 3},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_state_that_makes_no_sense_is_one_line(tmp_path, change):
+    newest = straight(tmp_path).saves.path(10)
+    told = json.loads((newest / "training.json").read_text(encoding="utf-8"))
+    (newest / "training.json").write_text(json.dumps({**told, **change}), encoding="utf-8")
+    (newest / "manifest.json").unlink()
+    writing.seal(newest)
+    with pytest.raises(CheckpointError):
+        toy.trainer(tmp_path, {}).resume()

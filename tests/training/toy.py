@@ -1,0 +1,155 @@
+"""Toy tasks to train on, from tests and, as a program, in processes of their own."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.errors import RegardError
+from regard.model.config import ModelConfig
+from regard.model.transformer import build_model
+from regard.text.batches import Batches, parallel_batches
+from regard.text.pair import Tokenizers
+from regard.text.sequences import Data, Sequences
+from regard.text.tokenizer import Tokenizer
+from regard.training.events import StepDone, Validation
+from regard.training.objectives import Translation
+from regard.training.saves import Saves
+from regard.training.settings import TrainingSettings
+from regard.training.trainer import Trainer
+
+LETTERS = "a b c d e f g h i j"
+
+
+def tokenizer() -> Tokenizer:
+    return Tokenizer.learn([LETTERS], kind="word")
+
+
+def pairs(task: str, count: int, seed: int, longest: int = 6) -> tuple[Data, Tokenizers]:
+    """Lists of letters and the same lists, copied or sorted."""
+    words = tokenizer()
+    letters = words.encode(LETTERS)
+    draw = np.random.default_rng(seed)
+    sources = [draw.choice(letters, draw.integers(2, longest + 1)).tolist() for _ in range(count)]
+    targets = [sorted(one) if task == "sort" else one for one in sources]
+    data = Data({"source": Sequences.of(sources), "target": Sequences.of(targets)})
+    return data, Tokenizers.joint(words)
+
+
+def batches(task: str = "copy", count: int = 200, tokens: int = 128, seed: int = 1) -> Batches:
+    data, tokenizers = pairs(task, count, seed)
+    return parallel_batches(data, tokenizers, tokens=tokens, seed=seed)
+
+
+def module(seed: int = 1, **changes) -> Translation:
+    torch.manual_seed(seed)
+    values = dict(
+        vocabulary=tokenizer().vocabulary, width=16, layers=1, heads=2, feed_forward_width=32, context=16,
+        residual="pre", dropout=0.1,
+    )  # fmt: skip
+    return Translation(build_model(ModelConfig(**{**values, **changes})), smoothing=0.0)
+
+
+def held_out_loss(task: str = "copy"):
+    """A validation on pairs that training does not see: loss and perplexity of a token."""
+    data, tokenizers = pairs(task, 60, seed=99)
+
+    def validate(objective) -> Validation:
+        total = count = 0.0
+        for batch in parallel_batches(data, tokenizers, tokens=1024):
+            loss, tokens = objective(batch)
+            total, count = total + loss.item(), count + tokens
+        torch.rand(3)  # a validation may draw, as sampling does
+        return Validation({"loss": total / count, "perplexity": math.exp(total / count)}, samples=["a b"])
+
+    return validate
+
+
+def trainer(out: Path | None, values: dict, observers=(), **model) -> Trainer:
+    settings = TrainingSettings(**{"steps": 10, "warmup": 2, "save_every": 5, "validate_every": 4, **values})
+    tokenizers = Tokenizers.joint(tokenizer())
+    return Trainer(
+        module(**model), batches(), settings, out, held_out_loss(), observers, tokenizers, "translation"
+    )
+
+
+def kill_after(step: int, number: int, times: int = 1):
+    """An observer that sends this very process a signal when a step is done."""
+
+    def observe(event) -> None:
+        if isinstance(event, StepDone) and event.step == step:
+            for _ in range(times):
+                os.kill(os.getpid(), number)
+
+    return observe
+
+
+def train(out: Path, values: dict, resume: bool = False, observers=()) -> int:
+    """Train as a program does; the exit code."""
+    torch.set_num_threads(1)
+    try:
+        run = trainer(out, values, observers)
+        if resume:
+            run.resume()
+        run.train()
+    except RegardError as error:
+        print("error:", error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def in_a_child(work) -> int:
+    """Fork, do some work there, and give the child's number."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os._exit(work())
+    finally:
+        os._exit(99)
+
+
+def kill_at_random(out: Path, values: dict, times: int, seed: int) -> None:
+    """Kill a run that saves at every step, again and again, and let it resume by itself each time."""
+    instants = random.Random(seed)
+    trainer(None, values)  # brings in, once for all children, what torch loads with the first optimizer
+    for attempt in range(times):
+        folder = out / str(attempt)
+        child = in_a_child(lambda folder=folder: train(folder, values))
+        time.sleep(instants.uniform(0.05, 0.5))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        reached = max(Saves(folder).steps(), default=0)
+        more = {**values, "steps": reached + 2}
+        _, status = os.waitpid(in_a_child(lambda: train(folder, more, resume=True)), 0)  # noqa: B023
+        left = [path.name for path in folder.rglob(".*")]
+        print(json.dumps({"reached": reached, "code": os.waitstatus_to_exitcode(status), "left": left}))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("settings", type=json.loads)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--kill-after", type=int, nargs=3, metavar=("STEP", "SIGNAL", "TIMES"))
+    parser.add_argument("--kill-at-random", type=int, nargs=2, metavar=("TIMES", "SEED"))
+    given = parser.parse_args()
+    if given.kill_at_random:
+        kill_at_random(given.out, given.settings, *given.kill_at_random)
+        return 0
+    observers = [kill_after(*given.kill_after)] if given.kill_after else []
+    return train(given.out, given.settings, given.resume, observers)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
