@@ -64,8 +64,13 @@ def read_lines(path: Path, longest: int) -> Iterator[Line]:
     A line of more than `longest` bytes is reported, not held.
     """
     with _opened(path) as handle:
-        for number, raw in enumerate(_raw_lines(handle, path, longest), start=1):
-            yield _understood(number, raw, longest)
+        yield from read_stream(handle, str(path), longest)
+
+
+def read_stream(handle: BinaryIO, name: str, longest: int) -> Iterator[Line]:
+    """The same from something open already, such as stdin; `name` is what an error calls it."""
+    for number, raw in enumerate(_raw_lines(handle, name, longest), start=1):
+        yield _understood(number, raw, longest)
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -82,7 +87,7 @@ def _opened(path: Path) -> BinaryIO:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def _raw_lines(handle: BinaryIO, path: Path, longest: int) -> Iterator[bytes]:
+def _raw_lines(handle: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
     room = longest + len(_BOM) + 2
     try:
         raw = handle.readline(room).removeprefix(_BOM)
@@ -92,7 +97,7 @@ def _raw_lines(handle: BinaryIO, path: Path, longest: int) -> Iterator[bytes]:
                 _skip_rest(handle)
             raw = handle.readline(room)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {path}: {error}; the file may be damaged or cut short") from None
+        raise DataError(f"cannot read {name}: {error}; the file may be damaged or cut short") from None
 
 
 def _skip_rest(handle: BinaryIO) -> None:
