@@ -1,0 +1,144 @@
+"""load: a model folder becomes a Translator, a Writer or a Reader, by what is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.checkpoints.folder import CONFIG, ModelFolder, load_model, read_folder
+from regard.checkpoints.reading import read_json
+from regard.checkpoints.writing import MANIFEST
+from regard.errors import CheckpointError, SettingError, UnknownName, UsageError, nearest
+from regard.model.config import ModelConfig
+from regard.text.pair import Tokenizers
+
+if TYPE_CHECKING:
+    from regard.inference.reader import Reader
+    from regard.inference.translator import Translator
+    from regard.inference.writer import Writer
+    from regard.model.transformer import Transformer
+
+DTYPES = ("float32", "bfloat16")
+
+
+def load(
+    path: str | Path, device: str = "cpu", dtype: str | None = None, threads: int | None = None
+) -> Translator | Writer | Reader:
+    """Read a model folder, or the one inside a run's folder, and give what uses it.
+
+    Numbers are float32; bfloat16 is a choice on accelerators. `threads` is for all of torch.
+    """
+    return _loaded(_read(Path(path)), device, dtype, threads)
+
+
+def load_for(
+    command: str, path: str | Path, device: str = "cpu", dtype: str | None = None, threads: int | None = None
+) -> Any:
+    """The same where a command asks: a model that it cannot use is refused before it is loaded."""
+    folder = _read(Path(path))
+    if command not in commands_for(folder.config):
+        raise UsageError(
+            f"{path} holds {holds(folder.config)}, which cannot {command}; "
+            f"use regard {' or regard '.join(commands_for(folder.config))}"
+        )
+    return _loaded(folder, device, dtype, threads)
+
+
+def holds(config: ModelConfig) -> str:
+    """What a model is, in a few words."""
+    kinds = {"encoder-decoder": "a model that translates", "decoder-only": "a model that continues text"}
+    readers = {
+        "masked": "fills masks",
+        "words": "fills masks",
+        "classes": f"tells {config.classes} classes apart",
+    }
+    reading = f"a model that reads text and {readers.get(config.output, 'gives vectors')}"
+    return f"{kinds.get(config.family, reading)} ({config.family})"
+
+
+def commands_for(config: ModelConfig) -> list[str]:
+    """The commands that can use a model."""
+    writing = {"encoder-decoder": ["translate"], "decoder-only": ["complete"]}
+    reading = {"masked": ["fill", "embed"], "words": ["fill", "embed"], "classes": ["classify", "embed"]}
+    return writing.get(config.family) or reading.get(config.output, ["embed"])
+
+
+def _read(path: Path) -> ModelFolder:
+    """What a folder says; torch is not needed for it."""
+    inner = path / "model"
+    if not (path / MANIFEST).exists() and (inner / MANIFEST).exists():
+        return read_folder(inner)
+    if not (path / MANIFEST).exists() and (path / CONFIG).is_file():
+        kind = read_json(path / CONFIG).get("model_type")
+        if isinstance(kind, str):
+            raise CheckpointError(
+                f"{path} is a Hugging Face folder ({kind[:40]}), which regard cannot load yet; "
+                "give a folder that regard has saved"
+            )
+    return read_folder(path)
+
+
+def _loaded(folder: ModelFolder, device: str, dtype: str | None, threads: int | None) -> Any:
+    _check_dtype(device, dtype)
+    tokenizers = folder.tokenizers()
+    _check_vocabulary(folder, tokenizers)
+    model = _placed(folder, device, dtype, threads)
+    if folder.config.family == "encoder-decoder":
+        from regard.inference.translator import Translator
+
+        return Translator(model, tokenizers)  # pyright: ignore[reportArgumentType]
+    if folder.config.family == "decoder-only":
+        from regard.inference.writer import Writer
+
+        return Writer(model, tokenizers.target)  # pyright: ignore[reportArgumentType]
+    from regard.inference.reader import Reader
+
+    return Reader(model, tokenizers.source, _labels(folder))  # pyright: ignore[reportArgumentType]
+
+
+def _placed(folder: ModelFolder, device: str, dtype: str | None, threads: int | None) -> Transformer:
+    """The model with its weights, ready to be used on its device."""
+    import torch
+
+    if threads is not None:
+        if threads < 1:
+            raise SettingError(f"threads ({threads}) must be 1 or more; leave it out for torch's choice")
+        torch.set_num_threads(threads)
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise SettingError(f"device ({device}) is not here; try cpu, and see regard doctor") from None
+    model = load_model(folder).eval()
+    return (
+        model
+        if str(place) == "cpu" and dtype is None
+        else model.to(place, getattr(torch, dtype or "float32"))
+    )
+
+
+def _check_dtype(device: str, dtype: str | None) -> None:
+    if dtype is not None and dtype not in DTYPES:
+        raise UnknownName(f"unknown dtype {dtype!r}; {nearest(dtype, DTYPES)}")
+    if dtype == "bfloat16" and str(device).startswith("cpu"):
+        raise SettingError("dtype (bfloat16) is for accelerators, and slow on a cpu; leave it out")
+
+
+def _check_vocabulary(folder: ModelFolder, tokenizers: Tokenizers) -> None:
+    """A tokenizer must not have ids that the model has no word for."""
+    sizes = {
+        "source": folder.config.vocabulary,
+        "target": folder.config.target_vocabulary or folder.config.vocabulary,
+    }
+    for side, size in sizes.items():
+        given = getattr(tokenizers, side).vocabulary
+        if given > size:
+            raise CheckpointError(f"{folder.path}: its tokenizer has {given:,} tokens and its model {size:,}")
+
+
+def _labels(folder: ModelFolder) -> tuple[str, ...]:
+    """The names of classes; numbers where the folder has none."""
+    labels, classes = folder.extra.get("labels") or list(range(folder.config.classes)), folder.config.classes
+    if not isinstance(labels, list) or len(labels) != classes:
+        raise CheckpointError(f"{folder.path} names {len(labels)} labels for {classes} classes")
+    return tuple(map(str, labels))

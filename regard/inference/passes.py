@@ -1,0 +1,108 @@
+"""Whole passes of a torch model over padded rows, ids in and arrays of numpy out.
+
+Search goes through a Stepper; here is what needs every place of a sequence at once. T target tokens,
+S source tokens, L layers, H heads, D width, V vocabulary. Rows are lists of ids; nothing is added to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.model.masks import EVERYTHING, Mask
+from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
+from regard.model.watch import Part, attention_path, watch
+from regard.text.collate import existing, pad
+
+Rows = Sequence[Sequence[int] | np.ndarray]
+
+_AT_ONCE = 512  # places whose logits are held together
+
+
+@torch.inference_mode()
+def forced(
+    model: EncoderDecoder | DecoderOnly,
+    inputs: Rows,
+    outputs: Rows,
+    sources: Rows | None,
+    off: Iterable[Part],
+) -> list[np.ndarray]:
+    """The log-probability of each output id, which follows the input id at its place."""
+    ids, _ = _padded(model, inputs)
+    with _switched(model, off):
+        if isinstance(model, EncoderDecoder):
+            assert sources is not None
+            read, mask = _padded(model, sources)
+            hidden = model.decode(ids, model.encode(read, mask), mask)
+        else:
+            hidden = model.decode(ids)  # padding stands on the right, where no token of the text looks
+        flat = torch.cat([row[: len(one)] for row, one in zip(hidden, inputs, strict=True)])
+        chances = [_chances(model, *part) for part in _in_parts(flat, np.concatenate(outputs))]
+    return np.split(np.concatenate(chances), np.cumsum([len(one) for one in outputs])[:-1])
+
+
+@torch.inference_mode()
+def cross_weights(
+    model: EncoderDecoder, source: Sequence[int], target: Sequence[int], off: Iterable[Part] = ()
+) -> np.ndarray:
+    """L H T S: how much each place of a target looked at each token of its source."""
+    layers = len(model.decoder.blocks)
+    names = [f"{attention_path('cross', layer)}.weights" for layer in range(layers)]
+    with watch(model, only=names, off=off) as seen:
+        model(_padded(model, [source])[0], _padded(model, [target])[0])
+    return np.stack([seen[name][0].float().cpu().numpy() for name in names])
+
+
+@torch.inference_mode()
+def vectors(model: EncoderOnly, rows: Rows) -> list[np.ndarray]:
+    """T D for each row: the contextual vector of every token."""
+    ids, mask = _padded(model, rows)
+    hidden = model.encode(ids, mask).float().cpu().numpy()
+    return [row[: len(one)] for row, one in zip(hidden, rows, strict=True)]
+
+
+@torch.inference_mode()
+def word_probabilities(model: EncoderOnly, rows: Rows, places: Rows) -> list[np.ndarray]:
+    """For each row, the probability of every word at some of its places."""
+    ids, mask = _padded(model, rows)
+    hidden = model.encode(ids, mask)
+    found = []
+    for row, some in zip(hidden, places, strict=True):
+        wanted = row[torch.as_tensor(np.asarray(some), device=row.device)]
+        found.append(model.head(wanted[None])[0].float().softmax(-1).cpu().numpy())
+    return found
+
+
+@torch.inference_mode()
+def class_probabilities(model: EncoderOnly, rows: Rows) -> np.ndarray:
+    """The probability of every class for each row."""
+    ids, mask = _padded(model, rows)
+    return model(ids, mask).float().softmax(-1).cpu().numpy()
+
+
+def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:
+    """Rows filled up on the right; no mask where nothing had to be filled."""
+    device = next(model.parameters()).device
+    arrays = [np.asarray(row, dtype=np.int64) for row in rows]
+    keys = existing(arrays)
+    mask = EVERYTHING if keys.all() else Mask(keys=torch.from_numpy(keys).to(device))
+    return torch.from_numpy(pad(arrays, 0)).to(device), mask
+
+
+def _switched(model: Transformer, off: Iterable[Part]) -> AbstractContextManager[object]:
+    parts = list(off)
+    return watch(model, only=(), off=parts) if parts else nullcontext()
+
+
+def _in_parts(hidden: Tensor, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
+    wanted = torch.from_numpy(ids.astype(np.int64)).to(hidden.device)
+    yield from zip(hidden.split(_AT_ONCE), wanted.split(_AT_ONCE), strict=True)
+
+
+def _chances(model: EncoderDecoder | DecoderOnly, hidden: Tensor, ids: Tensor) -> np.ndarray:
+    logits = model.head(hidden[None])[0].float()
+    return logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0].cpu().numpy()

@@ -1,0 +1,199 @@
+"""Translator: text in one language in, text in the other out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.errors import SettingError, ShapeError, UsageError
+from regard.inference.alignment import Alignment
+from regard.inference.beam import BeamSettings
+from regard.inference.limits import length_penalty as penalty_of
+from regard.inference.tokens import Choice, Tokens, choices, pieces
+from regard.inference.translating import Source, Translating
+from regard.inference.translation import Translation
+from regard.inference.windows import BUDGET, WINDOW, Job
+from regard.inference.words import spellings
+from regard.stepping import Stepper
+from regard.text.pair import Tokenizers
+
+if TYPE_CHECKING:
+    from regard.model.config import ModelConfig
+    from regard.model.transformer import EncoderDecoder
+    from regard.model.watch import Part
+
+LONGEST = 1 << 16
+
+
+class Translator:
+    """A trained model that translates. It keeps nothing between calls, so threads may share it."""
+
+    def __init__(self, model: EncoderDecoder, tokenizers: Tokenizers):
+        self.model, self.tokenizers = model, tokenizers
+
+    @property
+    def config(self) -> ModelConfig:
+        """The shape of the model."""
+        return self.model.config
+
+    def translate(
+        self,
+        text: str | Iterable[str],
+        *,
+        beams: int = 4,
+        n_best: int = 1,
+        length_penalty: float = 0.6,
+        patience: float | None = 1.0,
+        max_length: int | None = None,
+        min_length: int = 0,
+        prefix: str = "",
+        forbidden: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
+        split: str = "error",
+        alignment: bool = False,
+        tree: bool = False,
+        off: Iterable[Part] = (),
+        batch_tokens: int = BUDGET,
+        window: int = WINDOW,
+    ) -> Any:
+        """A Translation of a string, a list of them for a sequence, an iterator for any other iterable.
+
+        beams, n_best     hypotheses kept while searching (1 is greedy), and how many are given back
+        length_penalty    the exponent of section 6.1; 0 ranks by log-probability alone
+        patience          how many hypotheses must finish, in beams; see BeamSettings
+        max_length        tokens at most, the end among them; 50 more than the source where none is given
+        prefix            how the translation begins
+        forbidden         words that it must not hold; no_repeat_ngram: so many tokens never stand twice
+        split             what becomes of a text longer than the model reads: an "error", or "sentences"
+        alignment, tree   give these as well
+        off               parts to switch off, such as ("cross", layer, head)
+        batch_tokens      computed together; window: so many texts are sorted by length
+
+        A text of white space alone has the empty translation. In float32 the text of a translation does
+        not depend on its neighbours.
+        """
+        switched = tuple(off)
+        settings = BeamSettings(
+            beams=beams,
+            n_best=n_best,
+            patience=patience,
+            tree=tree,
+            max_length=LONGEST if max_length is None else max_length,
+            min_length=min_length,
+            end=(self.tokenizers.target.end,),
+            forbidden=spellings(self.tokenizers.target, forbidden),
+            no_repeat_ngram=no_repeat_ngram,
+            length_penalty=length_penalty,
+        )
+        task = Translating(
+            self.tokenizers,
+            self.config.context,
+            settings,
+            max_length is None,
+            self.tokenizers.target.encode(prefix),
+            split,
+            lambda: self._stepper(switched),
+        )
+
+        def answer(sources: list[Source]) -> list[Translation]:
+            found = task.answer(sources)
+            return self._aligned(sources, found, switched) if alignment else found
+
+        job = Job(
+            self.tokenizers.source.encode_batch, task.read, task.size, answer, task.join, batch_tokens, window
+        )
+        return job.run(text)
+
+    def score(
+        self,
+        text: str,
+        translation: str | Translation,
+        *,
+        length_penalty: float = 0.6,
+        off: Iterable[Part] = (),
+    ) -> Translation:
+        """What the model thinks of a given translation: the same with the score of a forced pass.
+
+        A string is scored with the end behind it, a Translation as the tokens that it has, given ones too.
+        """
+        from regard.inference.passes import forced
+
+        target, ids = self.tokenizers.target, self._ids(translation)
+        source = self._source("the text", text)
+        chances = forced(self.model, [[target.start, *ids[:-1]]], [ids], [source], off)[0]
+        score = float(np.cumsum(chances, dtype=np.float64)[-1])
+        return Translation(
+            translation if isinstance(translation, str) else translation.text,
+            score,
+            score / penalty_of(len(ids), length_penalty),
+            Tokens(target, ids, chances.tolist()),
+            "scored",
+        )
+
+    def align(self, text: str, translation: str | Translation, *, off: Iterable[Part] = ()) -> Alignment:
+        """Which token of a text each token of its translation came from, by one forced pass."""
+        from regard.inference.passes import cross_weights
+
+        target, ids = self.tokenizers.target, self._ids(translation)
+        source = self._source("the text", text)
+        weights = cross_weights(self.model, source, [target.start, *ids[:-1]], off)
+        read = [piece.text for piece in self.tokenizers.source.tokens(text)]
+        return Alignment((*read, ""), tuple(pieces(target, ids)), weights, ids[-1] == target.end)
+
+    def alternatives(
+        self,
+        text: str,
+        position: int,
+        *,
+        translation: str | Translation | None = None,
+        top: int = 10,
+        off: Iterable[Part] = (),
+    ) -> list[Choice]:
+        """What could stand at a position of a translation, given the tokens before it; the end has no text.
+
+        Positions count tokens from 0. Without a translation, that of `translate` is meant.
+        """
+        parts = tuple(off)
+        ids = self._ids(self.translate(text, off=parts) if translation is None else translation)
+        if not 0 <= position < len(ids):
+            raise SettingError(f"position ({position}) must lie between 0 and {len(ids) - 1}, the last")
+        before, stepper = ids[:position], self._stepper(parts)
+        prefix = np.array([self.tokenizers.target.start, *before])
+        stepper.admit([prefix], [np.array(self._source("the text", text))])
+        chances = stepper.step(prefix[-1:]).log_probabilities[0]
+        return choices(self.tokenizers.target, np.exp(chances), top, before)
+
+    def _stepper(self, off: Sequence[Part]) -> Stepper:
+        from regard.model.stepper import TorchStepper
+
+        return TorchStepper(self.model, off=off)
+
+    def _aligned(
+        self, sources: list[Source], found: list[Translation], off: Sequence[Part]
+    ) -> list[Translation]:
+        pairs = zip(sources, found, strict=True)
+        return [replace(each, alignment=self.align(source.text, each, off=off)) for source, each in pairs]
+
+    def _source(self, name: str, text: str) -> list[int]:
+        """The ids that the encoder reads."""
+        return [*self._fitting(name, self.tokenizers.source.encode(text)), self.tokenizers.source.end]
+
+    def _ids(self, translation: str | Translation) -> list[int]:
+        """The ids of a translation: those it has, or those of a text with the end behind them."""
+        target = self.tokenizers.target
+        if isinstance(translation, str):
+            return [*self._fitting("the translation", target.encode(translation)), target.end]
+        if translation.parts or not len(translation.tokens):
+            raise UsageError("this translation is empty or of a split text; give the text of one part")
+        return translation.tokens.ids.tolist()
+
+    def _fitting(self, name: str, ids: list[int]) -> list[int]:
+        if len(ids) >= self.config.context:
+            raise ShapeError(
+                f"{name} has {len(ids):,} tokens and this model has room for {self.config.context - 1:,}; "
+                "shorten it"
+            )
+        return ids
