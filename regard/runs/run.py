@@ -24,7 +24,7 @@ from regard.runs.toml import merged
 from regard.runs.trained import Trained
 from regard.runs.validating import build_validate, check_watched
 from regard.text.reading import Paths
-from regard.training.events import Event, Observer
+from regard.training.events import Event, Observer, Resumed
 from regard.training.objectives import build_objective
 from regard.training.randomness import seed_everything
 from regard.training.trainer import Outcome, Trainer
@@ -85,6 +85,17 @@ def train(
     return start(wanted, place, show, tensorboard, observers)
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready to train: its settings, text, folder and Trainer."""
+
+    recipe: Recipe
+    material: Material
+    folder: RunFolder
+    trainer: Trainer
+    goes_on: bool  # from a checkpoint in its folder
+
+
 def start(
     recipe: Recipe,
     out: Path,
@@ -93,28 +104,7 @@ def start(
     observers: Sequence[Observer] = (),
 ) -> Run:
     """Begin a run in a new folder and bring it to its end."""
-    check_files(recipe.objective, recipe.data)
-    check_watched(recipe)
-    read_start(recipe)
-    recipe = _settled(recipe)
-    display = make_display(recipe.training.steps) if show else None
-    with claimed(out) as folder:
-        material = gather(recipe, folder.text)
-        folder.write_recipe(recipe)
-        trainer = _trainer(recipe, material, folder)
-        folder.write_facts(_facts(recipe, material, trainer))
-        _say(display, [*material.summary(), f"{_parameters(trainer):,} parameters; the run is in {out}"])
-        events = TensorBoardEvents(out / "tensorboard") if tensorboard else None
-    return _finish(recipe, material, folder, trainer, display, [*observers, *([events] if events else [])])
-
-
-def _settled(recipe: Recipe) -> Recipe:
-    """The recipe with whole paths, and with threads and device as they are."""
-    model = (
-        {**recipe.model, "from": str(recipe.starts_from.absolute())} if recipe.starts_from else recipe.model
-    )
-    data = with_absolute_paths(recipe.data)
-    return replace(recipe, data=data, model=model, training=settle(recipe.training))
+    return finish(prepare(recipe, out), show, tensorboard, observers)
 
 
 def resume(
@@ -125,32 +115,81 @@ def resume(
     observers: Sequence[Observer] = (),
 ) -> Run:
     """Go on with the run in a folder, from its newest checkpoint without damage."""
+    return finish(prepare_again(out, settings), show, tensorboard, observers)
+
+
+def prepare(recipe: Recipe, out: Path) -> Prepared:
+    """Read the text, learn the tokenizer and build the model of a new run; what cannot work is refused."""
+    check_files(recipe.objective, recipe.data)
+    check_watched(recipe)
+    read_start(recipe)
+    recipe = _settled(recipe)
+    with claimed(out) as folder:
+        material = gather(recipe, folder.text)
+        folder.write_recipe(recipe)
+        trainer = _trainer(recipe, material, folder)
+        folder.write_facts(_facts(recipe, material, trainer))
+    return Prepared(recipe, material, folder, trainer, goes_on=False)
+
+
+def prepare_again(out: str | Path, settings: dict[str, Any] | None = None) -> Prepared:
+    """The same for a run that exists, with some settings replaced where that does not make it another."""
     folder = RunFolder(Path(out))
     before = folder.recipe()
     recipe = before.changed(settings or {})
     check_resumable(before, recipe)
     recipe = replace(recipe, training=settle(recipe.training))
-    display = make_display(recipe.training.steps) if show else None
     material = gather(recipe, folder.text)
-    trainer = _trainer(recipe, material, folder)
-    trainer.observers += [display] if display else []
-    metrics = MetricsFile(folder.metrics)
-    trainer.observers.append(metrics)
-    trainer.resume()
-    trainer.observers = []
-    keep = _Once(lambda: folder.write_recipe(recipe))
-    events = [TensorBoardEvents(folder.path / "tensorboard")] if tensorboard else []
-    return _finish(recipe, material, folder, trainer, display, [keep, *observers, *events], metrics)
+    return Prepared(recipe, material, folder, _trainer(recipe, material, folder), goes_on=True)
+
+
+def finish(
+    run: Prepared, show: bool = True, tensorboard: bool = False, observers: Sequence[Observer] = ()
+) -> Run:
+    """Train to the end, keep the best model, and write the report whatever ends the training."""
+    folder, trainer = run.folder, run.trainer
+    with ExitStack() as closing:
+        closing.callback(write_report, folder)
+        told: list[Observer] = [_Once(lambda: folder.write_recipe(run.recipe)), MetricsFile(folder.metrics)]
+        told += [TensorBoardEvents(folder.path / "tensorboard")] if tensorboard else []
+        told += [_introduced(run)] if show else []
+        for one in told:
+            closing.callback(getattr(one, "close", _nothing))
+        trainer.observers += [*told, *observers]
+        if run.goes_on:
+            trainer.resume()
+        outcome = trainer.train()
+        trained = _keep(outcome, run)
+    return Run(trained, folder.path, run.recipe, _best_scores(folder, outcome), outcome.step, outcome.reason)
+
+
+def _introduced(run: Prepared) -> Display:
+    """A display that has said what the run is about."""
+    display = make_display(run.recipe.training.steps)
+    size = count_parameters(run.trainer.module)
+    display.say([*run.material.summary(), f"{size:,} parameters; the run is in {run.folder.path}"])
+    return display
+
+
+def _nothing() -> None:
+    """There is nothing to close."""
+
+
+def _settled(recipe: Recipe) -> Recipe:
+    """The recipe with whole paths, and with threads and device as they are."""
+    begins = {"from": str(recipe.starts_from.absolute())} if recipe.starts_from else {}
+    data, training = with_absolute_paths(recipe.data), settle(recipe.training)
+    return replace(recipe, data=data, model={**recipe.model, **begins}, training=training)
 
 
 class _Once:
-    """An observer that does one thing at the first event, when the run's folder is surely ours."""
+    """An observer that does one thing once training runs, when the run's folder is surely ours."""
 
     def __init__(self, act: Callable[[], None]):
         self.act, self.done = act, False
 
     def __call__(self, event: Event) -> None:
-        if not self.done:
+        if not self.done and not isinstance(event, Resumed):
             self.done = True
             self.act()
 
@@ -174,40 +213,17 @@ def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
     )
 
 
-def _finish(
-    recipe: Recipe,
-    material: Material,
-    folder: RunFolder,
-    trainer: Trainer,
-    display: Display | None,
-    observers: Sequence[Observer],
-    metrics: MetricsFile | None = None,
-) -> Run:
-    """Train to the end, keep the best model and write the report, whatever ends the training."""
-    metrics = metrics or MetricsFile(folder.metrics)
-    with ExitStack() as closing:
-        for one in (metrics, *observers, *([display] if display else [])):
-            closing.callback(getattr(one, "close", lambda: None))
-        trainer.observers += [metrics, *observers, *([display] if display else [])]
-        closing.callback(write_report, folder)
-        outcome = trainer.train()
-        trained = _keep(outcome, recipe, material, folder, trainer)
-    return Run(trained, folder.path, recipe, _best_scores(folder, outcome), outcome.step, outcome.reason)
-
-
-def _keep(
-    outcome: Outcome, recipe: Recipe, material: Material, folder: RunFolder, trainer: Trainer
-) -> Trained:
+def _keep(outcome: Outcome, run: Prepared) -> Trained:
     """The best checkpoint as the run's model folder, or the last weights where none was best."""
-    words = material.words
+    words, objective, folder = run.material.words, run.recipe.objective, run.folder.model
     if outcome.best_folder is not None:
         model = Trained.load(outcome.best_folder).module
-        save_model(folder.model, model, words.tokenizers, recipe.objective, words.to_json(), replace=True)
+        save_model(folder, model, words.tokenizers, objective, words.to_json(), replace=True)
     else:
-        with trainer.averaged():
-            model: Any = trainer.module.model
-            save_model(folder.model, model, words.tokenizers, recipe.objective, words.to_json(), replace=True)
-    return Trained.load(folder.model)
+        with run.trainer.averaged():
+            last: Any = run.trainer.module.model
+            save_model(folder, last, words.tokenizers, objective, words.to_json(), replace=True)
+    return Trained.load(folder)
 
 
 def _best_scores(folder: RunFolder, outcome: Outcome) -> dict[str, float]:
@@ -219,19 +235,10 @@ def _best_scores(folder: RunFolder, outcome: Outcome) -> dict[str, float]:
 def _facts(recipe: Recipe, material: Material, trainer: Trainer) -> dict[str, Any]:
     return {
         **facts(recipe.training),
-        "parameters": _parameters(trainer),
+        "parameters": count_parameters(trainer.module),
         "train": material.train.report.to_json(),
         "valid": material.valid.data.report.to_json(),
     }
-
-
-def _parameters(trainer: Trainer) -> int:
-    return count_parameters(trainer.module)
-
-
-def _say(display: Display | None, lines: Sequence[str]) -> None:
-    if display is not None:
-        display.say(lines)
 
 
 def _plain(paths: Paths) -> str | list[str]:

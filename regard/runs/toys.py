@@ -27,6 +27,33 @@ def write_toy(
     return {side: str(path) for side, path in files.items()}
 
 
+def builtin_data(objective: str, folder: Path) -> dict[str, str]:
+    """Files of a toy that this objective can learn from, as the [data] table names them."""
+    files = write_toy(folder)
+    if objective == "translation":
+        return files
+    if objective in ("writing", "masked"):
+        return {"text": files["source"]}
+    rows = Path(files["source"]).read_text(encoding="utf-8").split("\n")[:-1]
+    table = folder / "first.tsv"
+    table.write_text("\n".join(["text\tlabel", *(f"{row}\t{row[0]}" for row in rows)]), encoding="utf-8")
+    return {"labelled": str(table)}
+
+
+def small_settings(objective: str) -> dict[str, Any]:
+    """What makes any recipe quick enough for a toy, with everything random still in it."""
+    model = {"layers": 2, "width": 64, "heads": 4, "feed_forward_width": 128, "context": 32, "dropout": 0.1}
+    data = {"held_out": 0.05, "most_held_out": 100}
+    columns = {"text_column": "text", "label_column": "label"} if objective == "classification" else {}
+    return {
+        "data": {**data, **columns},
+        "tokenizer": {"kind": "word", "vocabulary": 32},
+        "model": model,
+        "training": {"tokens": 512, "accumulate": 2},
+        "validation": {"sentences": 20, "samples": 1, "sample_tokens": 16},
+    }
+
+
 def toy_settings(steps: int = 400) -> dict[str, Any]:
     """Settings that learn a toy in seconds on one core."""
     return {

@@ -1,0 +1,166 @@
+"""The proof that an interrupted run ends as one that was never interrupted, on this machine, to the bit.
+
+One process trains N steps. Beside it the same run is ended twice, by SIGTERM and by SIGKILL, each time in
+the middle of a step and of an epoch, and goes on in a new process. Then every bit is compared.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoints.reading import MappedWeights, read_json
+from regard.errors import SettingError, TrainingError
+from regard.runs.recipe import Recipe
+from regard.runs.toml import merged
+from regard.runs.toys import builtin_data, small_settings
+
+FEWEST_STEPS = 6
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was compared, and where the two runs differ first, if they do."""
+
+    steps: int
+    compared: dict[str, str]  # what, and "equal" or the difference
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing differs."""
+        return all(found.startswith("equal") for found in self.compared.values())
+
+    def __str__(self) -> str:
+        lines = [f"{what:22}{found}" for what, found in self.compared.items()]
+        end = "exact: the interrupted run is the same run" if self.is_exact else "NOT exact"
+        return "\n".join([*lines, f"{end}, {self.steps} steps"])
+
+
+def verify_resume(
+    recipe: str | Path,
+    folder: Path,
+    settings: dict[str, Any] | None = None,
+    steps: int = 60,
+    say: Callable[[str], None] = lambda line: None,
+) -> Verdict:
+    """Train a recipe straight and interrupted, in a folder of their own, and compare every bit.
+
+    Where settings name no files, the data is a built-in toy and the model small.
+    """
+    if steps < FEWEST_STEPS:
+        raise SettingError(f"steps ({steps}) must be {FEWEST_STEPS} or more, to be interrupted twice")
+    file = _write_recipe(recipe, folder, settings or {}, steps)
+    say(f"{steps} steps in one go")
+    _run(file, folder, "straight")
+    first, second = steps // 3, 2 * steps // 3
+    say(f"the same, ended by SIGTERM inside step {first}")
+    _run(file, folder, "interrupted", first, signal.SIGTERM, 143)
+    say(f"a new process, ended by SIGKILL inside step {second}")
+    _run(file, folder, "interrupted", second, signal.SIGKILL, -signal.SIGKILL)
+    say(f"a new process, to step {steps}")
+    _run(file, folder, "interrupted")
+    return compare(folder, steps)
+
+
+def compare(folder: Path, steps: int) -> Verdict:
+    """Every bit of the two runs' last checkpoints, and every step they took."""
+    ends = [folder / name / "checkpoints" / f"step-{steps:08}" for name in ("straight", "interrupted")]
+    states = [MappedWeights(end / "training.safetensors") for end in ends]
+    values = [read_json(end / "training.json") for end in ends]
+    traces = [_read_trace(folder / f"{name}.trace") for name in ("straight", "interrupted")]
+    found = {
+        "weights": _tensors("", *(MappedWeights(end / "model.safetensors") for end in ends)),
+        "optimizer": _tensors("optimizer/", *states),
+        "averages": _tensors("average/", *states),
+        "trained weights": _tensors("weights/", *states),
+        "random generators": _both(
+            _tensors("random/", *states), _values(*(value["random"] for value in values))
+        ),
+        "place in the data": _values(*(value["source"] for value in values)),
+        "progress": _values(*(value["progress"] for value in values)),
+        "order of examples": _steps(traces, steps, "another batch", lambda seen: seen[1]),
+        "losses": _steps(traces, steps, "another loss", lambda seen: seen[2:]),
+    }
+    return Verdict(steps, {what: verdict for what, verdict in found.items() if verdict})
+
+
+def _write_recipe(recipe: str | Path, folder: Path, settings: dict[str, Any], steps: int) -> Path:
+    plain = Recipe.load(recipe, settings)
+    files = ("source", "tsv", "text", "labelled")
+    if all(getattr(plain.data, name) is None for name in files):
+        small = merged(small_settings(plain.objective), {"data": builtin_data(plain.objective, folder)})
+        settings = merged(small, settings)
+    length = {
+        "steps": steps,
+        "save_every": max(1, steps // 4),
+        "validate_every": max(1, steps // 2),
+        "keep_last": 2,
+        "patience": steps,
+    }
+    whole = Recipe.load(recipe, merged(settings, {"training": length}))
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "recipe.toml"
+    file.write_text(whole.to_toml(), encoding="utf-8")
+    return file
+
+
+def _run(file: Path, folder: Path, name: str, step: int = 0, ending: int = 0, expected: int = 0) -> None:
+    """One process of a run; ending it otherwise than expected is a failure."""
+    command = [sys.executable, "-m", "regard.runs.witness", file, folder / name, folder / f"{name}.trace"]
+    command += [str(step), str(int(ending))] if step else []
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, encoding="utf-8")
+    if done.returncode != expected:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise TrainingError(f"the run {name} ended with {done.returncode}, not {expected}: {last}")
+
+
+def _read_trace(path: Path) -> dict[int, list[Any]]:
+    """What each step saw; one that was done again must have seen the same, or it is marked."""
+    steps: dict[int, list[Any]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            seen = json.loads(line)
+        except ValueError:  # cut short by SIGKILL
+            continue
+        before = steps.setdefault(seen[0], seen)
+        if before != seen:
+            steps[seen[0]] = [seen[0], *(f"{a} then {b}" for a, b in zip(before[1:], seen[1:], strict=True))]
+    return steps
+
+
+def _steps(
+    traces: list[dict[int, list[Any]]], steps: int, what: str, part: Callable[[list[Any]], Any]
+) -> str:
+    straight, other = traces
+    for step in range(1, steps + 1):
+        if step not in straight or step not in other:
+            return f"step {step} was never seen"
+        if part(straight[step]) != part(other[step]):
+            return f"{what} at step {step}: {part(straight[step])} and {part(other[step])}"
+    return f"equal ({steps} steps)"
+
+
+def _tensors(prefix: str, left: MappedWeights, right: MappedWeights) -> str:
+    """Equal, or the first tensor that is not; empty where there is none of that name."""
+    names = sorted({*left, *right})
+    names = [name for name in names if name.startswith(prefix)]
+    for name in names:
+        if name not in left or name not in right:
+            return f"{name} is in one run only"
+        if left[name].dtype != right[name].dtype or left[name].tobytes() != right[name].tobytes():
+            return f"{name} differs"
+    return f"equal ({len(names)} tensors)" if names else ""
+
+
+def _values(left: Any, right: Any) -> str:
+    return "equal" if left == right else "differs"
+
+
+def _both(left: str, right: str) -> str:
+    return left if not left.startswith("equal") else right if right != "equal" else left

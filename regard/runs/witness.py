@@ -1,0 +1,85 @@
+"""A run in a process of its own that writes down what it saw and, where told to, ends in the middle.
+
+    python -m regard.runs.witness RECIPE.toml OUT TRACE [STEP SIGNAL]
+
+Each step's loss and a digest of its batch go to TRACE. With STEP, the signal comes while that step's batch
+is fetched: inside the step, which must then be as if it had never begun.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import Interrupted
+from regard.runs.recipe import Recipe
+from regard.runs.run import finish, prepare, prepare_again
+from regard.training.events import Event, StepDone
+
+
+def main(arguments: list[str]) -> int:
+    """Run, and give the exit code."""
+    recipe, out, trace, *ending = arguments
+    started = (Path(out) / "recipe.toml").exists()
+    run = prepare_again(out) if started else prepare(Recipe.load(Path(recipe)), Path(out))
+    with Path(trace).open("a", encoding="utf-8", buffering=1) as file:
+        witness = Witness(file.write)
+        source: Any = run.trainer.source
+        source.fetch = witness.watching(source.fetch, _ender(run.trainer, *map(int, ending)))
+        try:
+            finish(run, show=False, observers=[witness])
+        except Interrupted as error:
+            return error.exit_code
+    return 0
+
+
+class Witness:
+    """An observer that writes the loss of each step beside the digest of the batch it came from."""
+
+    def __init__(self, write: Callable[[str], Any]):
+        self.write, self.batch = write, ""
+
+    def __call__(self, event: Event) -> None:
+        """A line for each step."""
+        if isinstance(event, StepDone):
+            seen = [event.step, self.batch, event.loss.hex(), event.gradient_norm.hex(), event.rate.hex()]
+            self.write(json.dumps(seen) + "\n")
+
+    def watching(self, fetch: Callable[[Any], Any], end: Callable[[], None]) -> Callable[[Any], Any]:
+        """The same way to fetch a batch, looked at."""
+
+        def fetched(step: Any) -> Any:
+            batch = fetch(step)
+            self.batch = digest(batch)
+            end()
+            return batch
+
+        return fetched
+
+
+def digest(batch: Any) -> str:
+    """sha256 of every array of a batch."""
+    whole = sha256()
+    for field in fields(batch):
+        whole.update(np.ascontiguousarray(getattr(batch, field.name)).tobytes())
+    return whole.hexdigest()
+
+
+def _ender(trainer: Any, step: int = 0, signal: int = 0) -> Callable[[], None]:
+    def end() -> None:
+        if step and trainer.progress.step + 1 == step:
+            os.kill(os.getpid(), signal)
+
+    return end
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
