@@ -156,7 +156,7 @@ class Beam:
         grown = self._grown(picked, may, self._record(may, places, verdict))
         why = self._why(grown, codes[picked.where])
         self._give_up_the_stuck(may)
-        self._finish(grown, why, verdict.ranks[picked.group, picked.place])
+        self._finish(grown, why)
         return self._go_on(grown, picked.parent, why)
 
     def cancel(self, ticket: int) -> Answer | None:
@@ -164,7 +164,7 @@ class Beam:
         if ticket not in self._pools:
             return None
         mine = self._groups.ticket[self._rows.group] == ticket
-        self._finish(self._rows, np.where(mine, CANCELLED, GOING), self._rows.node)
+        self._finish(self._rows, np.where(mine, CANCELLED, GOING))
         return self._leave(self._rows, np.arange(len(mine)), ~mine, self._groups.ticket == ticket)[0]
 
     def _ask(self, rules: Rules) -> Continuations:
@@ -197,12 +197,11 @@ class Beam:
         """Take note of hypotheses after which everything is forbidden."""
         stuck = np.isneginf(may.log_probabilities[:, 0])
         if stuck.any():
-            self._finish(self._rows, np.where(stuck, STUCK, GOING), self._rows.node)
+            self._finish(self._rows, np.where(stuck, STUCK, GOING))
 
-    def _finish(self, rows: Rows, why: np.ndarray, ranks: np.ndarray) -> None:
-        """Put the hypotheses that are over into their request's pool, the better first."""
-        over = np.flatnonzero(why)
-        for row in over[np.argsort(ranks[over], kind="stable")].tolist():
+    def _finish(self, rows: Rows, why: np.ndarray) -> None:
+        """Put the hypotheses that are over into their request's pool."""
+        for row in np.flatnonzero(why).tolist():
             group = int(rows.group[row])
             pool = self._pool(group)
             result = result_of(rows.written, row, REASONS[int(why[row])], pool.request.settings)

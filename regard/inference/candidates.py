@@ -62,9 +62,8 @@ class Picked:
 
 @dataclass(frozen=True)
 class Verdict:
-    """G C: the rank of every continuation, and which of them live or finish."""
+    """G C: which continuations live and which finish."""
 
-    ranks: np.ndarray
     lives: np.ndarray
     finishes: np.ndarray
 
@@ -99,4 +98,4 @@ def judge(scores: np.ndarray, enders: np.ndarray, beams: np.ndarray) -> Verdict:
     among_goers = np.empty_like(order)
     np.put_along_axis(among_goers, order, np.cumsum(goers, axis=1), 1)
     lives = possible & ~enders & (among_goers <= beams[:, None])
-    return Verdict(ranks, lives, possible & enders & (ranks < beams[:, None]))
+    return Verdict(lives, possible & enders & (ranks < beams[:, None]))

@@ -228,6 +228,12 @@ def test_minimum_and_maximum_length(fake):
     assert [result.reason for result in garden(fake, max_length=1, n_best=2).results] == ["length"] * 2
 
 
+def test_a_hypothesis_that_is_stuck_counts_only_where_nothing_else_finishes(fake):
+    assert told(garden(fake, min_length=2, patience=0.5)) == [[2, 2, 0]]  # [3] may only end, and may not yet
+    assert told(garden(fake, min_length=3, n_best=2, tree=True)) == [[3], [2, 2]]
+    assert {result.reason for result in garden(fake, min_length=3).results} == {"stuck"}
+
+
 def test_a_longer_prefix_forces_the_beginning(fake):
     forced = garden(fake, prefix=(1, 2), n_best=2)
     assert told(forced) == [[0], [2, 0]]
@@ -257,6 +263,9 @@ def test_equals_go_to_the_earlier_beam_and_the_lower_id(fake):
     even = {(1,): [0.0, 0.5, 0.5], (1, 1): [0.0, 0.5, 0.5], (1, 2): [0.0, 0.5, 0.5]}
     settings = BeamSettings(beams=3, n_best=3, max_length=2)
     assert told(beam_search(fake(3, table=even), [Request([1], settings)])[0]) == [[1, 1], [1, 2], [2, 1]]
+    even = {(1, *ids): [0.125] * 8 for length in range(2) for ids in product(range(8), repeat=length)}
+    settings = BeamSettings(beams=8, n_best=8, max_length=2)
+    assert told(beam_search(fake(8, table=even), [Request([1], settings)])[0]) == [[0, i] for i in range(8)]
 
 
 def test_the_tree_tells_what_became_of_every_hypothesis(fake):

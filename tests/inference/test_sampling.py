@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.inference.choosing import choose, weights
+from regard.inference.choosing import Heap, choose, weights
 from regard.inference.limits import Limits
 from regard.inference.request import Request
 from regard.inference.rows import begin
@@ -55,6 +55,34 @@ def only(*ids):
 )
 def test_a_setting_leaves_the_distribution_it_should(settings, expected):
     assert shares(**settings) == pytest.approx(expected, abs=1e-6)
+
+
+def test_top_p_takes_no_more_than_it_needs():
+    taste = _taste(SamplingSettings(top_p=0.5), 1)
+    assert weights(np.log([[0.25, 0.5, 0.25]]), taste).tolist() == [[0, 1, 0]]
+
+
+@given(seed=st.integers(0, 9999), columns=st.integers(1, 1000), luck=st.floats(0, 1, exclude_max=True))
+def test_a_heap_is_passed_where_the_running_sum_passes(seed, columns, luck):
+    random = np.random.default_rng(seed)
+    weight = random.random((3, columns)) * (random.random((3, columns)) < 0.2)
+    weight[:, random.integers(columns)] = 1
+    heap = Heap(weight)
+    assert heap.total == pytest.approx(weight.sum(1))
+    for share in (luck, 0.0, 1 - 2**-53, 1.0):
+        found = heap.passing(share * heap.total)
+        assert (weight[np.arange(3), found] > 0).all()
+        sums = np.cumsum(weight, axis=1)
+        assert (sums[np.arange(3), found] >= share * heap.total * (1 - 1e-12)).all()
+        assert (sums[np.arange(3), found] - weight[np.arange(3), found] <= share * heap.total + 1e-9).all()
+
+
+def test_every_step_draws_anew(fake):
+    even = {(1,): [0.5, 0, 0.5], (1, 0): [0.5, 0, 0.5], (1, 2): [0.5, 0, 0.5]}
+    requests = [Request([1], SamplingSettings(max_length=2, seed=seed)) for seed in range(400)]
+    answers = sample(fake(3, table=even), requests)
+    pairs = [tuple(answer.best.ids.tolist()) for answer in answers]
+    assert all(60 < pairs.count(pair) < 140 for pair in [(0, 0), (0, 2), (2, 0), (2, 2)])
 
 
 def test_ids_are_drawn_as_often_as_their_share(fake):

@@ -172,7 +172,10 @@ def test_a_hook_sees_what_was_generated_and_stops_the_row(fake, kind, settings):
     assert all(len(ids) >= 1 for ids in seen)
 
 
-@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Limits()), (Beam, BeamSettings(n_best=2))])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(Sampling, Limits()), (Sampling, SamplingSettings(top_p=0.9)), (Beam, BeamSettings(n_best=2))],
+)
 def test_a_row_that_may_say_nothing_is_stuck(fake, kind, settings):
     settings = settings.changed(no_repeat_ngram=1, max_length=20)
     answer = run(kind(fake(4)), [Request([1, 2], settings)])[0]
