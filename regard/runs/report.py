@@ -1,14 +1,23 @@
-"""The report of a run."""
+"""The report of a run: report.html and its curves as pictures."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from regard.runs.course import course_of
+from regard.runs.metrics import read_metrics
+from regard.runs.page import page
+from regard.runs.pictures import write_pictures
 from regard.runs.place import RunFolder
 
 
 def write_report(folder: RunFolder) -> None:
-    """Draw the course of a run."""
+    """Write report.html and curves/ about what has happened so far, if anything has."""
+    course = course_of(read_metrics(folder.metrics))
+    if not course.charts:
+        return
+    write_pictures(course.charts, folder.path / "curves")
+    folder.report.write_text(page(folder, course), encoding="utf-8")
 
 
 def write_report_of(folder: Path) -> Path:
