@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,12 @@ class Validation:
     def value(self) -> float:
         """The figure to watch."""
         return self.scores[self.watched]
+
+    def beats(self, best: float | None) -> bool:
+        """Whether it is better than the best so far; NaN and infinity never are."""
+        if not math.isfinite(self.value) or best is None:
+            return math.isfinite(self.value)
+        return self.value > best if self.higher_is_better else self.value < best
 
 
 @dataclass(frozen=True)

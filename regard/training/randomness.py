@@ -40,12 +40,15 @@ def random_state() -> RandomState:
 
 def restore_random_state(state: RandomState) -> None:
     """Make every generator stand where it stood."""
-    torch.set_rng_state(state.tensors["cpu"])
-    on_cuda = [state.tensors[name] for name in sorted(state.tensors) if name.startswith("cuda")]
-    if on_cuda:
-        torch.cuda.set_rng_state_all(on_cuda)
-    np.random.set_state(state.values["numpy"])
-    random.setstate(state.values["python"])
+    try:
+        torch.set_rng_state(state.tensors["cpu"])
+        on_cuda = [state.tensors[name] for name in sorted(state.tensors) if name.startswith("cuda")]
+        if on_cuda and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(on_cuda)
+        np.random.set_state(state.values["numpy"])
+        random.setstate(state.values["python"])
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise CheckpointError("the saved state of the random generators does not fit this machine") from None
 
 
 @contextmanager

@@ -63,8 +63,11 @@ class Progress:
     def read(cls, values: Any) -> Progress:
         """The same from JSON."""
         try:
-            best = Best(**values["best"]) if values["best"] else None
-            return cls(**{**values, "best": best, "losses": [float(loss) for loss in values["losses"]]})
+            best = (
+                Best(int(values["best"]["step"]), float(values["best"]["value"])) if values["best"] else None
+            )
+            counts = {name: int(values[name]) for name in ("step", "since_best", "validated")}
+            return cls(best=best, losses=[float(loss) for loss in values["losses"]], **counts)
         except (KeyError, TypeError, ValueError):
             raise CheckpointError(f"{VALUES} does not say how far training had come") from None
 
@@ -103,8 +106,9 @@ class TrainingState:
         return {"model": config, "weights": shapes, "tokenizers": {"fingerprint": tokenizers}}
 
     def size(self) -> int:
-        """About how many bytes a checkpoint has at most, averages of several states aside."""
-        return 5 * sum(tensor.nbytes for tensor in stored_weights(self.module).values())
+        """About how many bytes a checkpoint has at most."""
+        copies = 5 + (self.settings.average_last if self.settings.average == "last" else 0)
+        return copies * sum(tensor.nbytes for tensor in stored_weights(self.module).values())
 
     def write(self, folder: Path, progress: Progress) -> None:
         """Write everything into a folder that somebody else will seal."""
@@ -156,7 +160,8 @@ class TrainingState:
         load_weights(self.module, self._weights(folder, tensors, WEIGHTS in files))
         self.average.restore(_under("average/", tensors))
         self._restore_optimizer(_under("optimizer/", tensors), told.get("optimizer"))
-        self.source.restore(told.get("source") or {})
+        place = told.get("source")
+        self.source.restore(place if isinstance(place, dict) else {})
         restore_random_state(RandomState(_under("random/", tensors), from_json(told.get("random"))))
         return progress, changes
 
@@ -188,9 +193,8 @@ class TrainingState:
         indexes = {name: index for index, name in enumerate(self._parameter_names())}
         state: dict[int, dict[str, Any]] = {}
         found = [(*name.rpartition("/")[::2], tensor) for name, tensor in tensors.items()]
-        found += [
-            (name, slot, value) for name, slots in (numbers or {}).items() for slot, value in slots.items()
-        ]
+        for name, slots in numbers.items() if isinstance(numbers, dict) else ():
+            found += [(name, slot, value) for slot, value in slots.items()] if isinstance(slots, dict) else []
         for name, slot, value in found:
             if name not in indexes:
                 raise CheckpointError(f"the saved optimizer has a state for {name}, which does not learn now")

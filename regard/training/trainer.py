@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,20 @@ class Trainer:
             return False
         self.progress, changes = self.state.restore(folder)
         self._resumed = folder
+        self._miss_the_best()
         if self.saves is not None and folder == self.saves.path(self.progress.step):
             self._saved = replace(self.progress)
         for change in changes:
             log.info("resumed with another setting: %s", change)
         self._tell(Resumed(self.progress.step, folder, changes))
         return True
+
+    def _miss_the_best(self) -> None:
+        """Where the best checkpoint is gone, the next validation is the best again."""
+        best, saves = self.progress.best, self.saves
+        if saves is not None and best is not None and not saves.path(best.step).is_dir():
+            log.warning("the best checkpoint, of step %d, is not in %s any more", best.step, saves.out)
+            self.progress.best = None
 
     def _find(self, path: Path | None) -> Path | None:
         if path is None:
@@ -113,8 +122,8 @@ class Trainer:
     def train(self) -> Outcome:
         """Train to the end. A signal leaves a complete checkpoint and raises Interrupted."""
         with Interruption() as interruption:
-            self._open()
             try:
+                self._open()
                 reason = self._run(interruption)
             finally:
                 if self.saves is not None:
@@ -124,7 +133,7 @@ class Trainer:
         folder = self.saves.path(best.step) if self.saves is not None and best is not None else None
         return Outcome(self.progress.step, reason, best, folder)
 
-    def averaged(self) -> Any:
+    def averaged(self) -> AbstractContextManager[None]:
         """A context in which the module has the weights that are meant to be used."""
         return swapped_in(self.parameters, self.average.weights())
 
@@ -138,7 +147,6 @@ class Trainer:
             return
         self.saves.open(needed=self.state.size())
         if self._resumed is None and self.saves.steps():
-            self.saves.close()
             raise TrainingError(f"{self.saves.out} holds a run already; resume it, or choose another folder")
         self.saves.abandon_after(self.progress.step)
 
@@ -149,7 +157,8 @@ class Trainer:
                 self._leave(interruption.signal)
             reason = self._reason_to_end()
             if self._validation_is_due(reason):
-                self._validate()
+                if not self._validate(interruption):
+                    continue
                 reason = self._reason_to_end()
             if self._save_is_due(reason):
                 self._save()
@@ -227,20 +236,25 @@ class Trainer:
             return False
         return bool(reason) or (every is not None and step > 0 and step % every == 0)
 
-    def _validate(self) -> None:
+    def _validate(self, interruption: Interruption) -> bool:
+        """Validate, or be broken off by a signal and give False: it is then due again after a resume."""
         begun, progress = time.perf_counter(), self.progress
         assert self.validate is not None
+        found = None
         self.module.eval()
         try:
-            with torch.no_grad(), undisturbed(), self.averaged():
+            with torch.no_grad(), undisturbed(), self.averaged(), interruption.breaking_off():
                 found = self.validate(self.module)
         finally:
             self.module.train()
-        is_best = _is_better(found, progress.best)
+        if found is None:
+            return False
+        is_best = found.beats(progress.best and progress.best.value)
         progress.validated, progress.since_best = progress.step, 0 if is_best else progress.since_best + 1
         if is_best:
             progress.best = Best(progress.step, found.value)
         self._tell(Validated(progress.step, found, is_best, time.perf_counter() - begun))
+        return True
 
     def _save_is_due(self, reason: str) -> bool:
         step, every, best = self.progress.step, self.settings.save_every, self.progress.best
@@ -279,12 +293,3 @@ class Trainer:
     def _tell(self, event: Event) -> None:
         for observer in self.observers:
             observer(event)
-
-
-def _is_better(found: Validation, best: Best | None) -> bool:
-    """NaN is never better than anything, nor is infinity."""
-    if not math.isfinite(found.value):
-        return False
-    if best is None:
-        return True
-    return found.value > best.value if found.higher_is_better else found.value < best.value

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -134,6 +135,38 @@ def test_a_run_killed_at_any_instant_resumes_by_itself(tmp_path):
     assert [one["code"] for one in found] == [0] * 12, ended.stderr
     assert not any(one["left"] for one in found)
     assert sum(one["reached"] > 0 for one in found) > 3
+
+
+@posix
+def test_a_signal_breaks_a_validation_off_and_it_is_made_good(tmp_path):
+    values = {"steps": 9, "validate_every": 4, "average": "ema"}
+    whole = straight(tmp_path / "a", **values)
+    trainer = toy.trainer(tmp_path / "b", values)
+
+    def endless(module):
+        os.kill(os.getpid(), signal.SIGTERM)
+        while True:
+            time.sleep(0.01)
+
+    trainer.validate = endless
+    with pytest.raises(Interrupted, match="after step 4"):
+        trainer.train()
+    second = toy.trainer(tmp_path / "b", values)
+    assert second.resume()
+    second.train()
+    assert contents(whole.saves.path(9)) == contents(second.saves.path(9))
+    assert second.saves.steps() == whole.saves.steps()
+
+
+def test_a_best_that_is_gone_is_not_waited_for(tmp_path, caplog):
+    first = straight(tmp_path, validate_every=5, save_every=5)
+    best = first.progress.best.step
+    shutil.rmtree(first.saves.path(best))
+    again = toy.trainer(tmp_path, {"steps": 12, "validate_every": 5, "save_every": 5})
+    with caplog.at_level(logging.WARNING, "regard.training"):
+        assert again.resume()
+    outcome = again.train()
+    assert outcome.best_folder.is_dir()
 
 
 def test_an_end_without_a_folder_is_told():
@@ -383,7 +416,8 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     "change",
     [
         {"progress": None}, {"progress": {"step": 1}}, {"random": {}}, {"random": {"numpy": 3, "python": 3}},
-        {"optimizer": {"nobody": {"step": 1}}}, {"source": None}, {"settings": 3},
+        {"optimizer": {"nobody": {"step": 1}}}, {"source": None}, {"source": [1]}, {"settings": 3},
+        {"progress": {"step": "x", "best": 1, "since_best": 0, "validated": 0, "losses": []}},
     ],
     ids=str,
 )  # fmt: skip
