@@ -9,19 +9,38 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.errors import RegardError
+    from regard.inference.loading import load
+    from regard.inference.reader import Reader
+    from regard.inference.translator import Translator
+    from regard.inference.writer import Writer
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
     from regard.model.watch import watch
     from regard.runs.run import train
     from regard.text.tokenizer import Tokenizer
 
-__all__ = ["ModelConfig", "RegardError", "Tokenizer", "build_model", "train", "watch"]
+__all__ = [
+    "ModelConfig",
+    "Reader",
+    "RegardError",
+    "Tokenizer",
+    "Translator",
+    "Writer",
+    "build_model",
+    "load",
+    "train",
+    "watch",
+]
 
 _HOMES = {
     "ModelConfig": "regard.model.config",
+    "Reader": "regard.inference.reader",
     "RegardError": "regard.errors",
     "Tokenizer": "regard.text.tokenizer",
+    "Translator": "regard.inference.translator",
+    "Writer": "regard.inference.writer",
     "build_model": "regard.model.transformer",
+    "load": "regard.inference.loading",
     "train": "regard.runs.run",
     "watch": "regard.model.watch",
 }

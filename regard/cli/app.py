@@ -15,11 +15,23 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from regard.cli import attend, bench, demo, describe, doctor, evaluate, train, verify_resume
+from regard.cli import (
+    attend,
+    bench,
+    complete,
+    demo,
+    describe,
+    doctor,
+    evaluate,
+    read,
+    train,
+    translate,
+    verify_resume,
+)
 from regard.errors import RegardError
 
 # In the order that help shows them.
-THEMES = (demo, train, evaluate, verify_resume, describe, attend, bench, doctor)
+THEMES = (demo, train, translate, complete, read, evaluate, verify_resume, describe, attend, bench, doctor)
 
 app = typer.Typer(
     name="regard",

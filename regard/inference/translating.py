@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from regard.errors import SettingError, ShapeError, UnknownName, nearest
 from regard.inference.beam import Beam, BeamSettings
+from regard.inference.limits import Limits
 from regard.inference.request import Request
 from regard.inference.sampling import Sampling
 from regard.inference.search import run
@@ -61,7 +63,7 @@ class Translating:
         if self.split == "error":
             raise ShapeError(
                 f"{label} has {len(ids):,} tokens and this model reads {self.context - 1:,}; "
-                "shorten it, or ask for split by sentences"
+                "shorten it, or set split to sentences"
             )
         return self._parts(label, text)
 
@@ -71,8 +73,7 @@ class Translating:
 
     def answer(self, sources: list[Source]) -> list[Translation]:
         """The translation of each source."""
-        greedy = self.settings.beams == 1 and not self.settings.tree
-        search = Sampling(self.stepper()) if greedy else Beam(self.stepper())
+        search = Sampling(self.stepper()) if self._is_greedy else Beam(self.stepper())
         answers = run(search, [self._request(source) for source in sources])
         return [told(answer, self.tokenizers.target) for answer in answers]
 
@@ -83,6 +84,17 @@ class Translating:
         if len(found) == 1:
             return found[0]
         return joined(found, [source.gap for source in sources], self.tokenizers.target)
+
+    @property
+    def _is_greedy(self) -> bool:
+        return self.settings.beams == 1 and not self.settings.tree
+
+    @cached_property
+    def _limits(self) -> Limits:
+        """What the search is told: a beam of one needs no more than the limits that hold for any search."""
+        if not self._is_greedy:
+            return self.settings
+        return Limits(**self.settings.model_dump(include=set(Limits.model_fields)))
 
     @property
     def _room(self) -> int:
@@ -110,4 +122,4 @@ class Translating:
         longest = min(self.settings.max_length, self._room)
         if self.by_source:
             longest = min(longest, max(len(source.ids) + LONGER, self.settings.min_length))
-        return Request(np.array(prefix), self.settings.changed(max_length=longest), source.ids)
+        return Request(np.array(prefix), self._limits.changed(max_length=longest), source.ids)

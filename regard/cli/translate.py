@@ -1,0 +1,91 @@
+"""`regard translate`: text in one language in, text in the other out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli.lines import (
+    AsJson,
+    Device,
+    Dtype,
+    File,
+    Lines,
+    Model,
+    Off,
+    Out,
+    Text,
+    Threads,
+    Window,
+    as_json,
+    switched_off,
+)
+
+if TYPE_CHECKING:
+    from regard.inference.translation import Translation
+
+commands = typer.Typer()
+
+EXAMPLES = """\b
+Examples:
+  regard translate MODEL "the cat sleeps"            one text
+  regard translate MODEL - --beams 1                 lines from stdin, one out for each in
+  regard translate MODEL --file in.txt --out out.txt
+  regard translate MODEL "the cat" --n-best 3 --json
+"""
+
+
+@commands.command(epilog=EXAMPLES)
+def translate(
+    model: Model,
+    text: Text = None,
+    beams: Annotated[int, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = 4,
+    n_best: Annotated[int, typer.Option(help="Translations of each text.")] = 1,
+    length_penalty: Annotated[float, typer.Option(help="More favours longer ones.")] = 0.6,
+    max_length: Annotated[int | None, typer.Option(help="Tokens at most.", show_default=False)] = None,
+    min_length: Annotated[int, typer.Option(help="Tokens at least.")] = 0,
+    prefix: Annotated[str, typer.Option(help="How the translation begins.", show_default=False)] = "",
+    forbid: Annotated[list[str] | None, typer.Option(help="A word not to use; may be given again.")] = None,
+    no_repeat: Annotated[
+        int | None, typer.Option(metavar="N", help="Never the same N tokens twice.", show_default=False)
+    ] = None,
+    split: Annotated[str, typer.Option(help="What to do with a text too long: error, sentences.")] = "error",
+    align: Annotated[bool, typer.Option("--align", help="Show target-source pairs of tokens.")] = False,
+    off: Off = None,
+    file: File = None,
+    out: Out = None,
+    window: Window = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    threads: Threads = None,
+    json: AsJson = False,
+) -> None:
+    """Translate a text, or each line of many."""
+    lines = Lines(text, file, out, window)
+    from regard.inference.loading import load_for
+
+    translator = load_for("translate", model, device, dtype, threads)
+    found = translator.translate(
+        lines.texts,
+        beams=beams,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        max_length=max_length,
+        min_length=min_length,
+        prefix=prefix,
+        forbidden=forbid or (),
+        no_repeat_ngram=no_repeat,
+        split=split,
+        alignment=align,
+        off=switched_off(off),
+        window=lines.window,
+    )
+    lines.answer(found, as_json if json else _columns)
+
+
+def _columns(found: Translation) -> list[str]:
+    """The text, the next best, and the pairs of an alignment where it was asked for."""
+    pairs = [] if found.alignment is None else found.alignment.pairs
+    aligned = [] if found.alignment is None else [" ".join(f"{target}-{source}" for target, source in pairs)]
+    return [found.text, *(other.text for other in found.others), *aligned]
