@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from regard.errors import SettingError
 from regard.inference.beam import Beam, BeamSettings
+from regard.inference.candidates import judge
 from regard.inference.limits import Limits
 from regard.inference.request import Request
 from regard.inference.search import beam_search, greedy, run
@@ -266,6 +267,20 @@ def test_equals_go_to_the_earlier_beam_and_the_lower_id(fake):
     even = {(1, *ids): [0.125] * 8 for length in range(2) for ids in product(range(8), repeat=length)}
     settings = BeamSettings(beams=8, n_best=8, max_length=2)
     assert told(beam_search(fake(8, table=even), [Request([1], settings)])[0]) == [[0, i] for i in range(8)]
+
+
+def test_the_verdict_on_many_equals_is_that_of_a_stable_order():
+    random = np.random.default_rng(0)
+    scores = -random.integers(0, 4, (5, 300)).astype(float)
+    enders = random.random(scores.shape) < 0.2
+    beams = np.array([1, 5, 30, 90, 299])
+    verdict = judge(scores, enders, beams)
+    for row, count in enumerate(beams):
+        order = sorted(range(300), key=lambda place, row=row: -scores[row, place])
+        goers = [place for place in order if not enders[row, place]][:count]
+        assert np.flatnonzero(verdict.lives[row]).tolist() == sorted(goers)
+        enough = [place for place in order[:count] if enders[row, place]]
+        assert np.flatnonzero(verdict.finishes[row]).tolist() == sorted(enough)
 
 
 def test_the_tree_tells_what_became_of_every_hypothesis(fake):
