@@ -150,6 +150,14 @@ def retold(folder: Path, **changes) -> Path:
     return resealed(folder)
 
 
+def test_a_folder_of_format_1_still_loads():
+    folder = read_folder(Path(__file__).parent / "format-1")
+    assert (folder.purpose, folder.extra) == ("translation", {"languages": ["en", "fr"]})
+    source = torch.tensor([[*folder.tokenizers().source.encode("a b"), 2]])
+    logits = load_model(folder).eval()(source, torch.tensor([[1, 5]]))
+    assert logits[0, -1, :3].tolist() == pytest.approx([2.0356388, 1.5315280, 1.0274172], rel=1e-4)
+
+
 def test_a_newer_format_is_refused(saved):
     with pytest.raises(CheckpointError, match="format 2 and this regard reads up to 1; update regard"):
         read_folder(retold(saved, format=2))
