@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -27,6 +27,8 @@ PLAIN = str.maketrans(
         "·": "*", "×": "x", "≈": "~", "→": "->", "█": "#", "∙": ".", "…": ".", "“": '"', "”": '"',
     }
 )  # fmt: skip
+# The same where every sign must keep its place.
+ALIGNED = PLAIN | str.maketrans({"·": ".", "→": ">", "│": "|", "∞": "8", "√": "v", "Σ": "S", "ᵀ": "T"})
 INDENT = 3
 WIDEST = 100  # longer lines of words are hard to follow
 
@@ -79,6 +81,14 @@ class Board:
             grid.add_row(*(self._plain(cell if isinstance(cell, Text) else Text(cell)) for cell in row))
         self.gap()
         self._print(grid)
+        self.gap()
+
+    def lines(self, lines: Iterable[Text]) -> None:
+        """Lines that were laid out already, each kept as it is."""
+        self.gap()
+        for line in lines:
+            plain = Text(line.plain.translate(ALIGNED))
+            self._put(Text(" " * INDENT) + (plain if self.ascii else line))
         self.gap()
 
     def gap(self) -> None:
