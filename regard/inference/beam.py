@@ -118,6 +118,7 @@ class Beam:
         nobody = Request(np.zeros(1, int), BeamSettings())
         self._groups = taken(_group(nobody, 0, None), NONE)
         self._rows = taken(_row(nobody, 0), NONE)
+        self._rules = self._groups.rules  # of each row
 
     @property
     def active(self) -> list[int]:
@@ -136,6 +137,7 @@ class Beam:
         admit_rows(requests, self._stepper)
         self._groups = joined([self._groups, *groups])
         self._rows = joined([self._rows, *(_row(each, running + i) for i, each in enumerate(requests))])
+        self._rules = taken(self._groups.rules, self._rows.group)
         self._pools |= {ticket: _pool(each) for ticket, each in zip(tickets, requests, strict=True)}
         self._issued += len(requests)
         self._listens = any(pool.request.until for pool in self._pools.values())
@@ -146,9 +148,8 @@ class Beam:
         """One id more for every live hypothesis; the answers that this finished."""
         if not self._pools:
             return []
-        rules = taken(self._groups.rules, self._rows.group)
-        may = self._ask(rules)
-        codes = finishing(rules, self._rows.written, may.ids)
+        may = self._ask()
+        codes = finishing(self._rules, self._rows.written, may.ids)
         places = places_of(self._rows.group, len(self._pools))
         scores = places.spread(self._rows.score[:, None] + may.log_probabilities, -np.inf)
         verdict = judge(scores, places.spread(codes > GOING, False), self._groups.beams)
@@ -167,11 +168,11 @@ class Beam:
         self._finish(self._rows, np.where(mine, CANCELLED, GOING))
         return self._leave(self._rows, np.arange(len(mine)), ~mine, self._groups.ticket == ticket)[0]
 
-    def _ask(self, rules: Rules) -> Continuations:
+    def _ask(self) -> Continuations:
         """What may follow each row: as many of the best as can matter to any."""
         best = min(int(self._groups.looked_at.max()), self._stepper.vocabulary)
         written = self._rows.written
-        may = continuations(self._stepper.step(written.last, best, banned(rules, written)))
+        may = continuations(self._stepper.step(written.last, best, banned(self._rules, written)))
         check_numbers(may.log_probabilities)
         return may
 
@@ -225,9 +226,13 @@ class Beam:
         if not np.array_equal(parents, np.arange(self._stepper.rows)):
             self._stepper.reorder(parents)
         kept = rows if keep.all() else taken(rows, np.flatnonzero(keep))
-        written = kept.written.trimmed() if answers else kept.written
-        self._rows = replace(kept, written=written, group=(np.cumsum(~over) - 1)[kept.group])
-        self._groups = taken(self._groups, np.flatnonzero(~over)) if answers else self._groups
+        if answers:
+            group = (np.cumsum(~over) - 1)[kept.group]
+            kept = replace(kept, written=kept.written.trimmed(), group=group)
+            self._groups = taken(self._groups, np.flatnonzero(~over))
+        if answers or not np.array_equal(kept.group, self._rows.group):
+            self._rules = taken(self._groups.rules, kept.group)
+        self._rows = kept
         return answers
 
     def _abandon(self, rows: Rows, given_up: np.ndarray) -> None:

@@ -90,12 +90,10 @@ def judge(scores: np.ndarray, enders: np.ndarray, beams: np.ndarray) -> Verdict:
     An ender finishes if it stands among the best `beams` continuations of its request; the best `beams`
     of the others live. Of equals the earlier row comes first, and in a row the lower id.
     """
-    order = np.argsort(-scores, axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(order.shape[1])[None], 1)
-    possible = scores > -np.inf
-    goers = np.take_along_axis(possible & ~enders, order, 1)
-    among_goers = np.empty_like(order)
-    np.put_along_axis(among_goers, order, np.cumsum(goers, axis=1), 1)
-    lives = possible & ~enders & (among_goers <= beams[:, None])
-    return Verdict(lives, possible & enders & (ranks < beams[:, None]))
+    order = np.argsort(-scores, axis=1, kind="stable") + np.arange(len(scores))[:, None] * scores.shape[1]
+    ends, possible = enders.ravel()[order], scores.ravel()[order] > -np.inf
+    goes = possible & ~ends
+    lives, finishes = np.empty_like(enders), np.empty_like(enders)
+    lives.ravel()[order] = goes & (np.cumsum(goes, axis=1) <= beams[:, None])
+    finishes.ravel()[order] = possible & ends & (np.arange(scores.shape[1]) < beams[:, None])
+    return Verdict(lives, finishes)

@@ -167,9 +167,9 @@ def _bans(rules: Rules, written: Written) -> Iterator[Banned]:
         yield _where(early[:, None] & (rules.end >= 0), rules.end)
     if rules.forbidden.shape[1]:
         yield _where(_lacking_the_last(rules.forbidden, written.ids), rules.forbidden[:, :, -1])
-    for size in np.unique(rules.ngram[rules.ngram > 0]):
+    for size in set(rules.ngram.tolist()) - {0}:
         rows = np.flatnonzero(rules.ngram == size)
-        yield _repeating(written.ids[rows], int(size), rows)
+        yield _repeating(written.ids[rows], size, rows)
 
 
 def _where(mask: np.ndarray, ids: np.ndarray) -> Banned:

@@ -21,7 +21,8 @@ class Request:
 
     The prefix begins with the token that starts a row; more ids than that force the answer's beginning.
     `until` is called after each step with the ids generated so far (of each live hypothesis, in a beam)
-    and ends the row by saying True: a stop string is found this way, and a text is streamed.
+    and ends the row by saying True: a stop string is found this way, and a text is streamed. It is not
+    asked about an end or a stop sequence, and must not raise: the step is everybody's.
     """
 
     prefix: np.ndarray

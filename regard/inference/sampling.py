@@ -55,6 +55,9 @@ class SamplingSettings(Limits):
     seed: Annotated[int, between(0, (1 << 64) - 1, "give any whole number, 0 or more")] = 0
 
 
+GREEDY = SamplingSettings(temperature=0.0)
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows that run, as columns."""
@@ -170,7 +173,7 @@ def _row(request: Request, ticket: int, room: int | None) -> Rows:
 
 def _taste(settings: Limits, longest: int) -> Taste:
     if not isinstance(settings, SamplingSettings):
-        settings = SamplingSettings(temperature=0.0)
+        settings = GREEDY
     cold = settings.temperature < COLD
     luck = np.empty(0) if cold else np.random.default_rng(settings.seed).random(longest)
     top_k = settings.top_k or ALL
