@@ -23,6 +23,7 @@ from regard.cli import (
     describe,
     doctor,
     evaluate,
+    look,
     read,
     train,
     translate,
@@ -31,7 +32,9 @@ from regard.cli import (
 from regard.errors import RegardError
 
 # In the order that help shows them.
-THEMES = (demo, train, translate, complete, read, evaluate, verify_resume, describe, attend, bench, doctor)
+THEMES = (
+    demo, train, translate, complete, read, look, evaluate, verify_resume, describe, attend, bench, doctor,
+)  # fmt: skip
 
 app = typer.Typer(
     name="regard",

@@ -1,4 +1,4 @@
-"""What a Translator, a Writer or a Reader reads when it is inspected: the seam to inference."""
+"""What a Translator, a Writer or a Reader reads when it is inspected."""
 
 from __future__ import annotations
 
@@ -6,50 +6,47 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.errors import UsageError
-from regard.inference.request import Request
-from regard.inference.sampling import SamplingSettings
-from regard.inference.search import greedy
+from regard.inference.reader import Reader
+from regard.inference.translator import Translator
+from regard.inference.writer import Writer
 from regard.inspection.tokens import Side
-from regard.model.stepper import TorchStepper
-from regard.model.transformer import DecoderOnly, EncoderDecoder
 from regard.model.watch import Part
 from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+
+Subject = Translator | Writer | Reader
 
 
-def read_by(
-    model: Any, text: str, target: str | None, off: Sequence[Part] = ()
+def sides_read(
+    subject: Subject, text: str, target: str | None, off: Sequence[Part] = ()
 ) -> tuple[Side | None, Side | None]:
     """The source and the target, where there is one, as the model reads them."""
-    if isinstance(model.model, EncoderDecoder):
-        return pair(model.model, model.tokenizers, text, target, off)
-    if isinstance(model.model, DecoderOnly):
-        return None, Side.of_text("target", model.tokenizer, text + (target or ""))
+    if isinstance(subject, Translator):
+        return _pair(subject, text, target, off)
+    if isinstance(subject, Writer):
+        return None, Side.of_text("target", subject.tokenizer, text + (target or ""))
+    if not isinstance(subject, Reader):
+        kind = type(subject).__name__
+        raise UsageError(
+            f"{kind} cannot be inspected; give a Translator, Writer or Reader, as regard.load does"
+        )
     if target is not None:
         raise UsageError("a model that reads has no target; leave it out")
-    tokenizer: Tokenizer = model.tokenizer
+    tokenizer = subject.tokenizer
     return Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end]), None
 
 
-def pair(
-    model: EncoderDecoder, tokenizers: Tokenizers, text: str, target: str | None, off: Sequence[Part] = ()
-) -> tuple[Side, Side]:
+def translation_without(model: Any, source: Side, target: Side, off: Sequence[Part]) -> str:
+    """What a model writes for a source with these parts off."""
+    translator = Translator(model, Tokenizers(source.tokenizer, target.tokenizer))
+    return translator.translate(source.text, off=off).text
+
+
+def _pair(translator: Translator, text: str, target: str | None, off: Sequence[Part]) -> tuple[Side, Side]:
     """A source and its translation: the given one, or the one that the model writes."""
-    source = Side.of_text("source", tokenizers.source, text, last=[tokenizers.source.end])
-    first = [tokenizers.target.start]
+    reads, writes = translator.tokenizers.source, translator.tokenizers.target
+    source = Side.of_text("source", reads, text, last=[reads.end])
     if target is not None:
-        return source, Side.of_text("target", tokenizers.target, target, first)
-    return source, Side.of_ids(
-        "target", tokenizers.target, translate(model, source, tokenizers.target, off), first
-    )
-
-
-def translate(
-    model: EncoderDecoder, source: Side, tokenizer: Tokenizer, off: Sequence[Part] = ()
-) -> list[int]:
-    """The ids that the model writes for a source, the likeliest at each step, without its end."""
-    longest = 2 * len(source) + 10
-    settings = SamplingSettings(max_length=longest, end=(tokenizer.end,), temperature=0.0)
-    asked = Request([tokenizer.start], settings, source.ids)  # type: ignore[arg-type]
-    (answer,) = greedy(TorchStepper(model, off=off), [asked])
-    return answer.best.content.tolist()
+        return source, Side.of_text("target", writes, target, [writes.start])
+    ids = translator.translate(text, off=off).tokens.ids.tolist()
+    said = ids[:-1] if ids and ids[-1] == writes.end else ids
+    return source, Side.of_ids("target", writes, said, [writes.start])

@@ -17,7 +17,7 @@ import numpy as np
 
 from regard.errors import SettingError, UnknownName, UsageError, nearest
 from regard.inspection.recording import BUDGET, Recording, kinds_of
-from regard.inspection.subjects import read_by
+from regard.inspection.subjects import Subject, sides_read
 from regard.inspection.tokens import Side, Token, Word, merge_words, word_of
 from regard.model.transformer import EncoderDecoder, EncoderOnly, Transformer
 from regard.model.watch import Part, Replacement, attention_path
@@ -204,7 +204,7 @@ class Inspection:
 
 
 def inspect(
-    model: Any,
+    model: Subject,
     text: str,
     target: str | None = None,
     off: Iterable[Part] = (),
@@ -217,5 +217,5 @@ def inspect(
     goes on after the text. `off` and `patch` are those of `watch`.
     """
     off = tuple([off] if isinstance(off, str) else off)
-    source, written = read_by(model, text, target, off)
+    source, written = sides_read(model, text, target, off)
     return Inspection(model.model, source, written, off, patch)

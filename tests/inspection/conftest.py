@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
+from regard.inference.reader import Reader
+from regard.inference.translator import Translator
+from regard.inference.writer import Writer
 from regard.inspection.trace import Inspection, inspect
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
@@ -55,9 +56,11 @@ def make_model(tokenizer: Tokenizer, variant: str = "paper", family: str = "enco
 
 
 def subject(tokenizer: Tokenizer, variant: str = "paper", family: str = "encoder-decoder", **changes):
-    """What `inspect` takes: a model and its tokenizers."""
+    """A Translator, Writer or Reader around such a model."""
     model = make_model(tokenizer, variant, family, **changes)
-    return SimpleNamespace(model=model, tokenizer=tokenizer, tokenizers=Tokenizers.joint(tokenizer))
+    if family == "encoder-decoder":
+        return Translator(model, Tokenizers.joint(tokenizer))
+    return Writer(model, tokenizer) if family == "decoder-only" else Reader(model, tokenizer)
 
 
 def look(

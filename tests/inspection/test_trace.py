@@ -40,21 +40,25 @@ def test_the_numbers_are_those_of_a_plain_forward_pass(words, family):
     assert np.array_equal(seen.positions(side), plain[f"{side}.positions"])
 
 
-def test_what_was_translated_is_what_was_read(words):
-    translator = subject(words)
-    seen = inspect(translator, ENGLISH)
+@pytest.mark.parametrize("tokens", ["words", "pieces"])
+def test_what_was_translated_is_what_was_read(request, tokens):
+    tokenizer = request.getfixturevalue(tokens)
+    translator = subject(tokenizer)
+    seen, translation = inspect(translator, ENGLISH), translator.translate(ENGLISH)
     assert seen.source.text == ENGLISH
+    assert seen.target.text == translation.text
     assert seen.tokens("target")[0].special == "start"
-    greedy = [seen.next(place, top=1)[0].id for place in range(len(seen.target) - 1)]
-    assert greedy == seen.target.ids[1:].tolist()
+    ids = [
+        number for number in translation.tokens.ids.tolist() if number not in (tokenizer.end, tokenizer.pad)
+    ]
+    assert seen.target.ids[1:].tolist() == ids
 
 
 def test_a_head_off_is_off_while_translating_too(words):
     translator, off = subject(words), [("cross", n, h) for n in range(2) for h in range(4)]
     plain, without = inspect(translator, ENGLISH), inspect(translator, ENGLISH, off=off)
     assert (without["decoder.0.cross.heads"] == 0).all()
-    greedy = [without.next(place, top=1)[0].id for place in range(len(without.target) - 1)]
-    assert greedy == without.target.ids[1:].tolist()
+    assert without.target.text == translator.translate(ENGLISH, off=off).text
     assert not np.array_equal(plain.logits[0], without.logits[0])
 
 
@@ -151,6 +155,8 @@ def test_models_that_say_no_words(words):
         seen.next(0)
     with pytest.raises(RegardError, match="has no target"):
         inspect(subject(words, family="encoder-only"), ENGLISH, target="x")
+    with pytest.raises(RegardError, match="EncoderDecoder cannot be inspected; give a Translator"):
+        inspect(subject(words).model, ENGLISH)
     with pytest.raises(RegardError, match="holds no token"):
         inspect(subject(words, family="decoder-only"), "")
     assert look(words, "llama").positions("source") is None
