@@ -35,9 +35,11 @@ VALID = {"it": 150, "combination": 100, "sentence": 250}
 # One in so many of each is held out.
 ONE_IN = {"combination": 10, "sentence": 25}
 # A held-out sentence only has words that training has at least so often; some spare ones are drawn.
-FAMILIAR, SPARE = 5, 1.5
+FAMILIAR, SPARE = 5, 1.2
+# So many draws a sentence wanted, then the families have no more to say.
+PATIENCE = 20
 ENGLISH_WORD = re.compile(r"\w+(?:'\w+)?")
-FRENCH_WORD = re.compile(r"aujourd'hui|[\w-]+'?")
+FRENCH_WORD = re.compile(r"(?i:aujourd'hui)|[\w-]+'?")
 
 
 class Drawn(NamedTuple):
@@ -75,7 +77,7 @@ def corpus(
     train = [_write(draw, Drawn("leaping", quick_brown_fox(), ""), reverse)]
     held: dict[str, list[Pair]] = {kind: [] for kind in TEST}
     missing = pairs - 1 + sum(map(_wanted, held))
-    for drawn in _distinct(draw, weights or {}):
+    for drawn in _distinct(draw, weights or {}, PATIENCE * missing):
         kind = _kind(seed, drawn)
         pool = held[kind] if kind else train
         if len(pool) < (_wanted(kind) if kind else pairs):
@@ -92,14 +94,14 @@ def _wanted(kind: str) -> int:
     return int(SPARE * (TEST[kind] + VALID[kind]))
 
 
-def _distinct(draw: Random, weights: Mapping[str, float]) -> Iterator[Drawn]:
+def _distinct(draw: Random, weights: Mapping[str, float], draws: int) -> Iterator[Drawn]:
     """Sentences no two of which share their English or their French words; none is a lecture's."""
     for name in weights:
         FAMILIES.find(name)
     names = list(FAMILIES)
     shares = list(accumulate(weights.get(name, FAMILIES[name].weight) for name in names))
     english, french = {same(lecture.source) for lecture in LECTURES}, set()
-    for _ in range(100 * MOST):
+    for _ in range(draws):
         (name,) = draw.choices(names, cum_weights=shares)
         sentence = FAMILIES[name].rule(draw)
         key = sentence.key()
@@ -108,7 +110,9 @@ def _distinct(draw: Random, weights: Mapping[str, float]) -> Iterator[Drawn]:
             english.add(key)
             french.add(forms)
             yield Drawn(name, sentence, key)
-    raise SettingError("pairs is more than these families can tell apart; ask for fewer or add weights")
+    raise SettingError(
+        "pairs is more than these families can tell apart; ask for fewer or raise other weights"
+    )
 
 
 def _kind(seed: int, drawn: Drawn) -> str:
@@ -161,6 +165,12 @@ def split_words(text: str, language: Language) -> list[str]:
 
 
 @cache
+def built_in() -> Corpus:
+    """The corpus of the demo, made once."""
+    return corpus()
+
+
+@cache
 def known_words(language: Language) -> frozenset[str]:
     """Every word that the built-in corpus shows in training, in lower case."""
-    return corpus().words(language)
+    return built_in().words(language)

@@ -130,8 +130,7 @@ def _determiner(
 
 
 def _partitive(form: str, english: str) -> tuple[Word, ...]:
-    first, _, article = form.partition(" ")
-    return (Word(first, english), *((Word(article, ""),) if article else ()))
+    return tuple(Word(part, english) for part in form.split())
 
 
 PRONOUNS = {

@@ -88,7 +88,8 @@ def elide(words: tuple[Word, ...]) -> tuple[Word, ...]:
             word = Word(_elided(form), word.gloss)
         elif (form, following) in CONTRACTED:
             merged = spelled.pop()
-            word = Word(CONTRACTED[form, following], f"{word.gloss} {merged.gloss}".strip())
+            gloss = word.gloss if word.gloss == merged.gloss else f"{word.gloss} {merged.gloss}"
+            word = Word(CONTRACTED[form, following], gloss)
         spelled.append(word)
         following = word.form
     return tuple(reversed(spelled))
