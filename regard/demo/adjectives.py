@@ -34,7 +34,7 @@ wide        | large            |
 narrow      | étroit           |
 deep        | profond          |
 steep       | raide            |
-long        | long/longue      |
+long        | long/longue      | before
 high        | haut             |
 heavy       | lourd            |
 slippery    | glissant         |

@@ -117,7 +117,7 @@ def glad_or_sad(draw: Random) -> Sentence:
     name = draw.choice(list(NAMES))
     glad = draw.random() < 0.5
     mood = ADJECTIVES[draw.choice(("happy",) if glad else ("sad", "angry", "nervous"))]
-    thing = draw.choice(("key", "book", "letter", "hat", "coat", "dog", "cat", "bag", "suitcase", "friend"))
+    thing = draw.choice(("key", "book", "letter", "hat", "coat", "dog", "cat", "bag", "suitcase", "guitar"))
     own = noun_phrase(NOUNS[thing], "her" if NAMES[name] == "f" else "his")
     lost = statement(he_or_she(name, NAMES[name]), VERBS["find" if glad else "lose"], "past", own)
     return Sentence(is_called(named(name, NAMES[name]), mood) + BECAUSE + lost)

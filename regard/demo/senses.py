@@ -142,7 +142,9 @@ def two_senses(draw: Random) -> Sentence:
     """ "The match burns quickly", l'allumette; "The match ends late", le match."""
     sense = draw.choice(list(OTHERS))
     noun: Noun = NOUNS[sense]
-    subject = noun_phrase(noun, draw.choice(("the", "the", "this", "our")))
+    subject = noun_phrase(
+        noun, draw.choice(("the", "this") if sense == "match:fire" else ("the", "this", "our"))
+    )
     if sense in OF_OTHERS and draw.random() < 0.25:
         quality = ADJECTIVES[draw.choice(OF_OTHERS[sense])]
         return Sentence(is_called(subject, quality, draw.choice(("present", "past"))))

@@ -51,6 +51,8 @@ class Sentence:
 
     def pair(self, family: str, style: Style, short: bool = False, reverse: bool = False) -> Pair:
         """Both sides written alike; `reverse` puts French first and English without contractions."""
+        if style == "lower" and self.phrase.english[0][0].isupper():
+            style = "bare"  # "I" and names look alike in both, and the French would have to guess
         words = elide(self.phrase.french)
         french = write_french(words, self.mark, style)
         english = write_english(self.phrase.english, self.mark, style, short and not reverse)

@@ -38,6 +38,7 @@ NOUNS |= {(word, gender, "p") for gender, words in PLURALS.items() for word in w
 # Masculine, feminine, masculine plural, feminine plural.
 BEFORE = """petit petite petits petites|grand grande grands grandes|vieux vieille vieux vieilles
 nouveau nouvelle nouveaux nouvelles|beau belle beaux belles|bon bonne bons bonnes|jeune jeune jeunes jeunes
+long longue longs longues
 bel - - -|nouvel - - -|vieil - - -"""
 AFTER = """noir noire noirs noires
 blanc blanche blancs blanches|brun brune bruns brunes|gris grise gris grises
@@ -47,7 +48,7 @@ verdoyant verdoyante verdoyants verdoyantes|pensant pensante pensants pensantes
 parlant parlante parlants parlantes|volant volante volants volantes|paresseux paresseuse paresseux paresseuses
 fatigué fatiguée fatigués fatiguées|timide timide timides timides|curieux curieuse curieux curieuses
 lourd lourde lourds lourdes|cassé cassée cassés cassées|fragile fragile fragiles fragiles
-utile utile utiles utiles|calme calme calmes calmes|long longue longs longues|étroit étroite étroits étroites
+utile utile utiles utiles|calme calme calmes calmes|étroit étroite étroits étroites
 large large larges larges|sombre sombre sombres sombres|dangereux dangereuse dangereux dangereuses
 profond profonde profonds profondes|confortable confortable confortables confortables
 frais fraîche frais fraîches|délicieux délicieuse délicieux délicieuses"""
