@@ -198,7 +198,7 @@ def weather(draw: Random) -> Sentence:
     told = say(english, WEATHER[english])
     if draw.random() < 0.5:
         mood = ADJECTIVES[draw.choice(("happy", "sad", "angry"))]
-        state = is_called(someone(draw), mood, "present" if tense == "future" else tense)
+        state = is_called(someone(draw), mood, "past" if " was " in english else "present")
         return Sentence(state + BECAUSE + told + draw.choice((say(*DAYS[tense]), NOTHING)))
     where = draw.choice(("garden", "village", "forest", "mountain", "valley", ""))
     there = say("in", "dans") + noun_phrase(NOUNS[where]) if where else NOTHING

@@ -8,7 +8,7 @@ from regard.demo.words import Word
 
 GLOSSES = {
     "le": "the", "la": "the", "les": "the", "un": "a", "une": "a, feminine", "des": "some",
-    "ce": "this", "cet": "this", "cette": "this, feminine", "ces": "these",
+    "ce": "this", "cet": "this", "cette": "this, feminine",
     "mon": "my", "ma": "my, feminine", "mes": "my, plural",
     "votre": "your", "vos": "your, plural", "notre": "our", "nos": "our, plural",
     "leur": "their", "leurs": "their, plural",

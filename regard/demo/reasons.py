@@ -8,11 +8,11 @@ from random import Random
 from regard.demo.adjectives import ADJECTIVES
 from regard.demo.clauses import BECAUSE, is_called, statement
 from regard.demo.nouns import COUNTED, NOUNS
-from regard.demo.phrases import noun_phrase, standing_for
-from regard.demo.scenes import CONTAINERS, PACKED, SCENES, Scene
+from regard.demo.phrases import Subject, noun_phrase, standing_for
+from regard.demo.scenes import CONTAINERS, PACKED, SCENES
 from regard.demo.sentences import Sentence
 from regard.demo.verbs import VERBS
-from regard.demo.words import Adjective, Tense, listed
+from regard.demo.words import Tense, listed
 
 PETS = frozenset(listed("dog cat horse rabbit donkey cow tortoise goat hen goose"))
 PLURAL = frozenset(one for one in COUNTED if one not in ("robot", "machine", "car", "truck"))
@@ -35,29 +35,21 @@ def because_it(draw: Random) -> Sentence:
     reason = ADJECTIVES[draw.choice((scene.of_subject if of_subject else scene.of_object[thing]).split())]
     several = subject in PLURAL and (reason.english in SHARED or not of_subject) and draw.random() < 0.2
     tense: Tense = "past" if several or draw.random() < 0.7 else "present"
-    return _told(draw, scene, (subject, thing), tense, reason, of_subject, several)
-
-
-def _told(
-    draw: Random,
-    scene: Scene,
-    nouns: tuple[str, str],
-    tense: Tense,
-    reason: Adjective,
-    of_subject: bool,
-    several: bool,
-) -> Sentence:
-    subject, thing = nouns
-    looks = (draw.choice(LOOKS if subject in COLOURED else LOOKS[:2]),)
-    looks = looks if draw.random() < 0.1 and reason.english != "young" else ()
-    owner = draw.choice(OWNERS) if subject in PETS and draw.random() < 0.15 else "the"
-    doer = noun_phrase(NOUNS[subject], owner, looks, several)
+    doer, looks = _doer(draw, subject, several, plain=reason.english == "young")
     deed = statement(doer, VERBS[scene.verb], tense, noun_phrase(NOUNS[thing]), scene.negated)
     it = standing_for(NOUNS[subject], several) if of_subject else standing_for(NOUNS[thing])
     degree = "too" if scene.negated and reason.gradable and draw.random() < 0.7 else ""
-    described = (reason.english, subject if of_subject else thing)
-    combinations = (f"{subject}/{thing}", " ".join(described), *(f"{one.english} {subject}" for one in looks))
-    return Sentence(deed + BECAUSE + is_called(it, reason, tense, degree), combinations=combinations)
+    met = (f"{subject}/{thing}", f"{reason.english} {subject if of_subject else thing}", *looks)
+    return Sentence(deed + BECAUSE + is_called(it, reason, tense, degree), combinations=met)
+
+
+def _doer(draw: Random, subject: str, several: bool, plain: bool) -> tuple[Subject, tuple[str, ...]]:
+    """Who does it, now and then with an owner or a colour, and the combination that makes."""
+    owner = draw.choice(OWNERS) if subject in PETS and draw.random() < 0.15 else "the"
+    if plain or draw.random() > 0.1:
+        return noun_phrase(NOUNS[subject], owner, (), several), ()
+    look = draw.choice(LOOKS if subject in COLOURED else LOOKS[:2])
+    return noun_phrase(NOUNS[subject], owner, (look,), several), (f"{look.english} {subject}",)
 
 
 def does_not_fit(draw: Random) -> Sentence:

@@ -79,26 +79,26 @@ def walker(draw: Random) -> Subject:
 def bank(draw: Random) -> Sentence:
     """ "I arrived at the bank after crossing the river": la rive; "... the street": la banque."""
     place = draw.choice(list(BANKS))
-    across = noun_phrase(NOUNS[place])
-    the_bank = noun_phrase(NOUNS[BANKS[place]])
-    crossing = say("after crossing", "après avoir traversé:crossed") + across
+    across, the_bank = noun_phrase(NOUNS[place]), noun_phrase(NOUNS[BANKS[place]])
     beyond = say("across", "de:on le autre côté de") + across
     kind = draw.random()
-    who = walker(draw)
+    if kind > 0.85:
+        return _bank_is(draw, BANKS[place], the_bank if draw.random() < 0.2 else _joined(the_bank, beyond))
+    if kind > 0.7:
+        goal = say("to go to", "pour aller à") + the_bank
+        return Sentence(statement(walker(draw), VERBS["cross"], "past", across + goal))
     way = VERBS[draw.choice(WAYS)]
     tense: Tense = "future" if way in SOON and draw.random() < 0.2 else "past"
-    if kind < 0.45:
-        return Sentence(statement(who, way, tense, the_bank + crossing, negated=draw.random() < 0.1))
-    if kind < 0.7:
-        return Sentence(statement(who, way, tense, the_bank + beyond, negated=draw.random() < 0.1))
-    if kind < 0.85:
-        goal = say("to go to", "pour aller à") + the_bank
-        return Sentence(statement(who, VERBS["cross"], "past", across + goal))
-    quality = ADJECTIVES[draw.choice(OF_BANK[BANKS[place]])]
-    subject = the_bank if draw.random() < 0.2 else _joined(the_bank, beyond)
-    return Sentence(
-        is_called(subject, quality, draw.choice(("present", "past")), negated=draw.random() < 0.2)
-    )
+    crossing = say("after crossing", "après avoir traversé:crossed") + across
+    where = the_bank + (crossing if kind < 0.45 else beyond)
+    return Sentence(statement(walker(draw), way, tense, where, negated=draw.random() < 0.1))
+
+
+def _bank_is(draw: Random, sense: str, subject: Subject) -> Sentence:
+    """ "The bank across the river was muddy." """
+    quality = ADJECTIVES[draw.choice(OF_BANK[sense])]
+    tense: Tense = draw.choice(("present", "past"))
+    return Sentence(is_called(subject, quality, tense, negated=draw.random() < 0.2))
 
 
 def _joined(head: Subject, tail: Phrase) -> Subject:

@@ -17,7 +17,7 @@ Style = Literal["written", "bare", "lower", "title"]
 ELIDING = frozenset(listed("le la je ne que de se me ce jusque"))
 CONTRACTED = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de", "les"): "des"}
 
-NEGATIONS = listed("do does did is are was were have has")
+NEGATIONS = listed("do does did is are was were")
 SHORT = {(verb, "not"): f"{verb}n't" for verb in NEGATIONS} | {("will", "not"): "won't"}
 SHORT_BE = {
     ("I", "am"): "I'm", ("he", "is"): "he's", ("she", "is"): "she's", ("it", "is"): "it's",
@@ -34,7 +34,7 @@ def write_english(words: tuple[str, ...], mark: str, style: Style, short: bool) 
     if short:
         spelled = _contract(spelled)
     if style == "title":
-        return " ".join(word.capitalize() for word in spelled)
+        return " ".join(word if word == "and" else word.capitalize() for word in spelled)
     return _finish(" ".join(spelled), mark, style)
 
 
@@ -45,7 +45,6 @@ def write_french(tokens: tuple[Word, ...], mark: str, style: Style) -> str:
 
 
 def _finish(text: str, mark: str, style: Style) -> str:
-    text = text.replace(" ,", ",")
     if style == "lower":
         return text
     return text[0].upper() + text[1:] + (mark if style == "written" else "")

@@ -7,11 +7,12 @@ from regard.demo.words import listed
 # Nouns, their adjectives, and colours, which come last in English.
 SUITED = (
     (
-        "animal dog cat horse fox wolf bear rabbit donkey cow mouse goat hen goose bird owl lion",
+        "animal dog cat horse fox wolf bear rabbit donkey cow mouse goat hen goose bird owl",
         "small old young beautiful lazy quick slow tired",
         "black white brown grey",
     ),
-    ("dog horse wolf bear elephant lion", "big", "black white brown grey"),
+    ("dog horse wolf bear", "big", "black white brown grey"),
+    ("lion elephant", "big small old young beautiful tired", ""),
     ("creature", "fluffy fluffy small big beautiful shy", "blue green white orange"),
     ("rabbit bird cat owl mouse goose hen", "fluffy fluffy shy curious", "white grey black brown"),
     ("car truck", "small big old new beautiful quick slow", "red blue green black white orange"),

@@ -31,8 +31,12 @@ SUITING = {
     ]
     for noun in NOUNS
 }
-PLACED = [(thing, "in", "dans", place) for place, things in INSIDE.items() for thing in things.split()]
-PLACED += [(thing, "on", "sur", place) for place, things in UPON.items() for thing in things.split()]
+PLACED = [
+    (thing, (preposition, place))
+    for preposition, places in ((("in", "dans"), INSIDE), (("on", "sur"), UPON))
+    for place, things in places.items()
+    for thing in things.split()
+]
 SHOWN = [noun for noun in NOUNS if SUITING[noun] and noun not in ("bread", "cheese", "soup", "fish")]
 TITLES = [(one, noun) for one in TITLED for noun in TITLED_NOUNS]
 WILD = ("fox", "wolf", "bear", "owl", "bird", "creature", "mouse", "lion", "elephant", "animal")
@@ -117,9 +121,9 @@ def quick_brown_fox() -> Sentence:
 
 
 def placed(draw: Random) -> Sentence:
-    """ "There are three eggs in the basket"; "The key is on the table"; "Where is the key?" """
-    thing, where, où, place = draw.choice(PLACED)
-    there = say(where, où) + noun_phrase(NOUNS[place])
+    """ "There are three eggs in the basket"; "The key is on the table"; "Is the key on the table?" """
+    thing, place = draw.choice(PLACED)
+    there = say(*place[0]) + noun_phrase(NOUNS[place[1]])
     plural = thing in COUNTED and draw.random() < 0.6
     tense: Tense = draw.choice(("present", "past"))
     if draw.random() < 0.5:
@@ -130,14 +134,17 @@ def placed(draw: Random) -> Sentence:
     what, met = described(draw, thing, owner, plural, most=1 if draw.random() < 0.4 else 0)
     kind = draw.random()
     if kind < 0.2:
-        be = statement(what, VERBS["be"], tense)
-        length = len(what.english)
-        asked = Phrase(("where", *be.english[length:], *what.english))
-        french = say("", "où").french + be.french[len(what.french) :] + what.french
-        return Sentence(asked + Phrase((), french), "?", met)
+        return Sentence(_where_is(what, tense), "?", met)
     if kind < 0.35:
         return Sentence(question(what, VERBS["be"], tense, there), "?", met)
     return Sentence(statement(what, VERBS["be"], tense, there, negated=draw.random() < 0.2), combinations=met)
+
+
+def _where_is(what: Subject, tense: Tense) -> Phrase:
+    """ "Where is the key?", où est la clé ?"""
+    told = statement(what, VERBS["be"], tense)
+    is_, est = told.english[len(what.english) :], told.french[len(what.french) :]
+    return say("where", "où") + Phrase(is_ + what.english, est + what.french)
 
 
 def quality(draw: Random) -> Sentence:
