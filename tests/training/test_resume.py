@@ -73,6 +73,7 @@ def test_runs_of_one_and_of_two_processes_end_bit_equal(tmp_path):
     assert len(told["progress"]["losses"]) == 22
 
 
+@posix
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("at", [3, 8, 13])
 def test_every_kind_of_state_is_taken_up_bit_equal(tmp_path, mode, at):
@@ -100,19 +101,21 @@ def test_a_signal_inside_an_accumulated_step_discards_what_was_begun(tmp_path, n
 
     def forward(batch):
         calls.append(trainer.progress.step)
-        if trainer.module.training and calls.count(5) == 2:  # the second piece of step 6
+        if (
+            trainer.module.training and calls.count(6) == 2
+        ):  # the second piece of step 7, after which nothing is saved yet
             os.kill(os.getpid(), number)
         return real(batch)
 
     trainer.module.forward = forward
-    with pytest.raises(Interrupted, match="after step 5") as error:
+    with pytest.raises(Interrupted, match="after step 6") as error:
         trainer.train()
     assert error.value.exit_code == 128 + number
-    assert calls.count(5) == 2
+    assert calls.count(6) == 2
     assert signal.getsignal(number) == before
     second = toy.trainer(tmp_path / "b", values)
     assert second.resume()
-    assert second.progress.step == 5
+    assert second.progress.step == 6
     second.train()
     assert contents(whole.saves.path(9)) == contents(second.saves.path(9))
 
@@ -169,6 +172,7 @@ def test_a_best_that_is_gone_is_not_waited_for(tmp_path, caplog):
     assert outcome.best_folder.is_dir()
 
 
+@posix
 def test_an_end_without_a_folder_is_told():
     trainer = toy.trainer(None, {})
     trainer.observers.append(toy.kill_after(2, signal.SIGINT))

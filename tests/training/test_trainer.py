@@ -64,6 +64,18 @@ def test_how_a_step_is_cut_changes_nothing(optimizer):
             assert other.gradient_norm == pytest.approx(one.gradient_norm, rel=1e-6)
 
 
+def test_a_step_is_that_of_the_mean_loss():
+    torch.manual_seed(0)
+    module, events = Translation(build_model(tiny())), []
+    loss, tokens = module(Mixed().next())
+    gradients = torch.autograd.grad(loss / tokens, list(module.parameters()))
+    settings = TrainingSettings(steps=1, accumulate=3, clip=0.01)
+    Trainer(module, Mixed(), settings, observers=[events.append]).train()
+    assert events[0].tokens == tokens
+    assert events[0].loss == pytest.approx(loss.item() / tokens, rel=1e-6)
+    assert events[0].gradient_norm == pytest.approx(torch.nn.utils.get_total_norm(gradients).item(), rel=1e-5)
+
+
 def test_the_parts_of_a_step_are_unequal():
     assert len({part.tokens for part in Mixed().next().split(8)}) > 3
 
