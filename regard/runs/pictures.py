@@ -17,8 +17,9 @@ def _write(chart: Chart, path: Path) -> Path:
     # A Figure of its own draws without a window and leaves nothing behind in matplotlib.
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 3.4), dpi=120, layout="constrained")
+    figure = Figure(figsize=(7, 3.4), dpi=120)
     axes = figure.subplots()
+    figure.subplots_adjust(left=0.1, right=0.98, top=0.9, bottom=0.15)  # a computed layout draws all twice
     for series in chart.series:
         axes.plot(series.x, series.y, marker="o" if series.marked else None, markersize=4, label=series.name)
     axes.set_title(chart.title, loc="left", fontsize=11)

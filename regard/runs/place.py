@@ -80,13 +80,10 @@ class RunFolder:
 @contextmanager
 def claimed(path: Path) -> Iterator[RunFolder]:
     """A new folder for a run to be prepared in; if that fails, it is gone again."""
+    if path.exists():
+        raise UsageError(f"{path} exists already; resume the run in it, or choose another folder with --out")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.mkdir()
-    except FileExistsError:
-        raise UsageError(
-            f"{path} exists already; resume the run in it, or choose another folder with --out"
-        ) from None
+        path.mkdir(parents=True)
     except OSError as error:
         raise TrainingError(
             f"cannot write to {path}: {error.strerror or error}; choose another folder"

@@ -144,12 +144,17 @@ def prepare_again(out: str | Path, settings: dict[str, Any] | None = None) -> Pr
 
 
 def finish(
-    run: Prepared, show: bool = True, tensorboard: bool = False, observers: Sequence[Observer] = ()
+    run: Prepared,
+    show: bool = True,
+    tensorboard: bool = False,
+    observers: Sequence[Observer] = (),
+    report: bool = True,
 ) -> Run:
     """Train to the end, keep the best model, and write the report whatever ends the training."""
     folder, trainer = run.folder, run.trainer
     with ExitStack() as closing:
-        closing.callback(write_report, folder)
+        if report:
+            closing.callback(write_report, folder)
         told: list[Observer] = [_Once(lambda: folder.write_recipe(run.recipe)), MetricsFile(folder.metrics)]
         told += [TensorBoardEvents(folder.path / "tensorboard")] if tensorboard else []
         told += [_introduced(run)] if show else []

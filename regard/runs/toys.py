@@ -54,23 +54,23 @@ def small_settings(objective: str) -> dict[str, Any]:
     }
 
 
-def toy_settings(steps: int = 400) -> dict[str, Any]:
+def toy_settings(steps: int = 200) -> dict[str, Any]:
     """Settings that learn a toy in seconds on one core."""
     return {
         "data": {"held_out": 0.05, "most_held_out": 100, "filters": {"drop_duplicates": True}},
         "tokenizer": {"kind": "word", "vocabulary": 32},
         "model": {
-            "layers": 2,
+            "layers": 1,
             "width": 64,
             "heads": 4,
             "feed_forward_width": 128,
             "context": 32,
-            "dropout": 0.0,
+            "dropout": 0,
         },
         "training": {
             "steps": steps,
             "tokens": 512,
-            "rate": 0.005,
+            "rate": 0.01,
             "warmup": steps // 10,
             "smoothing": 0.0,
             "average": "none",

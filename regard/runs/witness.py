@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         source: Any = run.trainer.source
         source.fetch = witness.watching(source.fetch, _ender(run.trainer, *map(int, ending)))
         try:
-            finish(run, show=False, observers=[witness])
+            finish(run, show=False, observers=[witness], report=False)
         except Interrupted as error:
             return error.exit_code
     return 0

@@ -1,0 +1,103 @@
+"""What a person sees while a model learns."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from regard.errors import MissingPackage
+from regard.runs.display import LiveDisplay, PlainLines, duration, make_display
+from regard.runs.tensorboard import TensorBoardEvents
+from regard.training.events import Finished, Resumed, Saved, StepDone, Validated, Validation
+
+FOUND = Validation({"loss": 1.25, "bits_per_character": 1.8}, samples=["ein [Hund]\n→ a dog"])
+EVENTS = [
+    Resumed(2, Path("run/checkpoints/step-2"), ["steps 4, now 9"]),
+    *(StepDone(step, 0, 2.5, 1e-3, 0.5, 1000, 0.5, 0.041) for step in (3, 4)),
+    Validated(
+        4, Validation({"loss": 1.25, "bits_per_character": 1.8}, samples=["ein [Hund]\n→ a dog"]), True, 75
+    ),
+    Saved(4, Path("run/checkpoints/step-4"), 0.1),
+    Finished(4, "patience"),
+]
+SEEN = [
+    "4/9", "loss 2.5000", "tokens/s 2,000", "padding 4.1 %", "loss 1.25, bits per character 1.8",
+    "(best so far)", "→ a dog", "ein [Hund]", "steps 4, now 9", "no better for long",
+]  # fmt: skip
+
+
+def test_plain_lines_say_everything_without_a_terminals_codes(monkeypatch):
+    monkeypatch.setattr("regard.runs.display.LINE_EVERY", 0.0)
+    stream = io.StringIO()
+    display = PlainLines(9, stream)
+    for event in EVENTS:
+        display(event)
+    display.close()
+    printed = stream.getvalue()
+    assert [text for text in SEEN if text not in printed] == []
+    assert "\x1b" not in printed
+    assert "saved run/checkpoints/step-4" in printed.replace("\\", "/")
+
+
+def test_plain_lines_come_now_and_then():
+    stream = io.StringIO()
+    display = PlainLines(1000, stream)
+    for step in range(1, 500):
+        display(StepDone(step, 0, 2.5, 1e-3, 0.5, 1000, 0.5, None))
+    assert stream.getvalue().count("\n") == 1
+
+
+def test_the_live_display_shows_the_same():
+    stream = io.StringIO()
+    display = LiveDisplay(9, Console(file=stream, force_terminal=True, width=200, color_system=None))
+    for event in EVENTS:
+        display(event)
+    display.close()
+    printed = stream.getvalue()
+    assert [text for text in SEEN if text not in printed] == []
+
+
+def test_without_a_terminal_lines_are_plain():
+    assert isinstance(make_display(1), PlainLines)
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(4.21, "4.2 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
+def test_a_duration_is_said_as_people_do(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_tensorboard_that_is_missing_names_its_install_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
+    with pytest.raises(MissingPackage, match=r'pip install "regard\[tensorboard\]"'):
+        TensorBoardEvents(tmp_path)
+
+
+def test_tensorboard_gets_every_figure(monkeypatch):
+    written = []
+
+    class Writer:
+        def __init__(self, folder):
+            pass
+
+        def add_scalar(self, *values):
+            written.append(values)
+
+        def add_text(self, *values):
+            written.append(values)
+
+        def close(self):
+            written.append("closed")
+
+    fake = type("tensorboard", (), {"SummaryWriter": Writer})
+    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", fake)
+    events = TensorBoardEvents(Path("x"))
+    for event in EVENTS:
+        events(event)
+    events.close()
+    assert ("training/loss", 2.5, 3) in written
+    assert ("validation/loss", 1.25, 4) in written
+    assert ("sample 0", "ein [Hund]\n→ a dog", 4) in written
+    assert written[-1] == "closed"

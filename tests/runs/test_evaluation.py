@@ -1,0 +1,116 @@
+"""Scores of a model: on files, on its own test part, beside another model."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from torch.nn import functional as F
+
+from regard.errors import DataError, SettingError, UsageError
+from regard.runs.decoding import translate
+from regard.runs.evaluation import Asked, evaluate, write_outputs
+from regard.runs.toys import write_toy
+
+
+def scores_of(judgement, place=0):
+    return {score.name: score.value for score in judgement.evaluations[place].scores}
+
+
+def test_bleu_and_chrf_are_sacrebleus_on_what_the_model_says(copied, tmp_path):
+    files = write_toy(tmp_path, "sort", pairs=30, seed=5)
+    judgement = evaluate(copied.folder, files=files, asked=Asked(beams=2))
+    sources, references = (
+        Path(files[side]).read_text(encoding="utf-8").splitlines() for side in ("source", "target")
+    )
+    outputs = translate(copied.model, sources, beams=2)
+    assert judgement.evaluations[0].outputs == outputs
+    scores = scores_of(judgement)
+    assert scores["BLEU"] == sacrebleu.corpus_bleu(outputs, [references]).score
+    assert scores["BLEU lower-cased"] == sacrebleu.corpus_bleu(outputs, [references], lowercase=True).score
+    assert scores["chrF2"] == sacrebleu.corpus_chrf(outputs, [references]).score
+    signatures = [
+        score.signature for score in judgement.evaluations[0].scores if score.name.startswith("BLEU")
+    ]
+    assert ["case:mixed" in signatures[0], "case:lc" in signatures[1]] == [True, True]
+    write_outputs(judgement, tmp_path / "out")
+    assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == outputs
+
+
+def test_a_run_knows_its_test_part(copied):
+    for folder in (copied.folder, copied.folder / "model"):
+        found = evaluate(folder).evaluations[0]
+        assert (found.part, found.examples) == ("the run's test part", 100)
+
+
+def test_without_a_test_part_it_is_the_validation_part(each):
+    found = evaluate(each.folder, asked=Asked(beams=1)).evaluations[0]
+    assert found.part == "the run's validation part (held out)"
+    scores = {score.name: score.value for score in found.scores}
+    assert scores["loss"] == pytest.approx(each.metrics["loss"], rel=1e-5)
+
+
+def test_every_token_of_a_text_is_scored_once_in_windows_of_the_context(small, tmp_path):
+    run = small["writing"]
+    text = "a b c d e f g h i j " * 20 + "\n"
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    judgement = evaluate(run.folder, files={"text": str(tmp_path / "text")})
+    model, tokenizer = run.model.module, run.model.words.tokenizers.target
+    ids = tokenizer.encode(text)
+    whole = [(tokenizer.encode("\n") or [tokenizer.end])[-1], *ids]
+    total = 0.0
+    for start in range(0, len(ids), run.model.context):
+        window = torch.tensor([whole[start : start + run.model.context + 1]])
+        with torch.no_grad():
+            total += F.cross_entropy(model(window[:, :-1])[0], window[0, 1:], reduction="sum").item()
+    scores = scores_of(judgement)
+    assert judgement.evaluations[0].examples == len(ids)
+    assert scores["perplexity"] == pytest.approx(math.exp(total / len(ids)), rel=1e-5)
+    assert scores["bits per character"] == pytest.approx(total / math.log(2) / len(text), rel=1e-5)
+
+
+def test_accuracy_agrees_with_the_confusion(small, tmp_path):
+    run = small["classification"]
+    table = tmp_path / "test.tsv"
+    table.write_text("label\ttext\na\ta b c\nb\tb c d\nb\tb b b\n", encoding="utf-8")
+    found = evaluate(run.folder, files={"labelled": str(table)}).evaluations[0]
+    assert found.confusion is not None
+    counts = found.confusion.counts
+    assert counts.sum() == 3
+    right = 100 * np.trace(counts) / 3
+    assert {score.name: score.value for score in found.scores}["accuracy"] == pytest.approx(right)
+    assert found.to_json()["confusion"]["counts"] == counts.tolist()
+    assert "columns: the model's" in str(found)
+
+
+def test_two_models_are_compared_on_the_same_lines(copied, small, tmp_path):
+    files = write_toy(tmp_path, "copy", pairs=40, seed=9)
+    judgement = evaluate(copied.folder, small["translation"].folder, files, Asked(beams=1, bootstrap=100))
+    assert [comparison.baseline.name for comparison in judgement.comparisons] == ["BLEU", "chrF2"] * 2
+    bleu = judgement.comparisons[0]
+    assert bleu.baseline.value == scores_of(judgement, 0)["BLEU"]
+    assert bleu.other.value == scores_of(judgement, 1)["BLEU"]
+    assert bleu.p_value < 0.05
+    shown = json.loads(json.dumps(judgement.to_json()))
+    assert shown["against"][0]["model"] == str(small["translation"].folder)
+    assert "difference" in str(judgement)
+
+
+def test_what_cannot_be_scored_is_told(copied, small, tmp_path):
+    with pytest.raises(UsageError, match="compare two of one kind"):
+        evaluate(copied.folder, small["writing"].folder)
+    with pytest.raises(SettingError, match="classification learns from --labelled, and was given --text"):
+        evaluate(small["classification"].folder, files={"text": "x"})
+    with pytest.raises(DataError, match="only a translation model"):
+        write_outputs(evaluate(small["classification"].folder), tmp_path / "out")
+    lone = tmp_path / "alone"
+    lone.mkdir()
+    for file in (copied.folder / "model").iterdir():
+        (lone / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(UsageError, match="belongs to no run"):
+        evaluate(lone)

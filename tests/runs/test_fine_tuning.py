@@ -1,0 +1,73 @@
+"""Starting from a model folder: another head on the same weights, some of them frozen."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.errors import CheckpointError, SettingError
+from regard.runs.material import make_model
+from regard.runs.recipe import Recipe
+from regard.runs.run import train
+from regard.runs.toys import builtin_data
+
+
+def tuned(small, folder, steps=2, **training):
+    """A classifier that starts from the masked model."""
+    settings = {
+        "model": {"from": str(small["masked"].folder)},
+        "training": {"steps": steps, "tokens": 256, "threads": 1, "weight_decay": 0.0, **training},
+    }
+    files = builtin_data("classification", folder)
+    return train("classification", **files, out=folder / "run", settings=settings, show=False)  # pyright: ignore[reportArgumentType]
+
+
+def test_another_head_stands_on_the_same_body(small, tmp_path):
+    recipe = Recipe.load("classification", {"model": {"from": str(small["masked"].folder)}})
+    model = make_model(recipe, small["classification"].model.words)
+    before = small["masked"].model.module.state_dict()
+    assert (model.config.output, model.config.classes) == ("classes", 10)
+    after = model.state_dict()
+    body = [name for name in before if not name.startswith("head.")]
+    assert all(torch.equal(before[name], after[name]) for name in body)
+    assert len(body) > 20
+
+
+def test_what_is_frozen_stays_and_the_rest_learns(small, tmp_path):
+    run = tuned(small, tmp_path, freeze=["source.*", "encoder.blocks.0.*"])
+    before, after = small["masked"].model.module.state_dict(), run.model.module.state_dict()
+    changed = {name for name in before if name in after and not torch.equal(before[name], after[name])}
+    assert changed
+    assert all(name.startswith(("encoder.blocks.1.", "head.")) for name in changed)
+    assert run.model.words.tokenizers.fingerprint == small["masked"].model.words.tokenizers.fingerprint
+    assert run.recipe.model["from"] == str(small["masked"].folder)
+
+
+def test_a_slower_body_moves_less(small, tmp_path):
+    before = small["masked"].model.module.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
+    moved = []
+    for place, rate in enumerate((1.0, 0.01)):
+        (tmp_path / str(place)).mkdir()
+        run = tuned(small, tmp_path / str(place), body_rate=rate)
+        now = run.model.module.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
+        moved.append(float((now - before).norm()))
+    assert 0 < moved[1] < 0.1 * moved[0]
+
+
+def test_the_same_objective_and_labels_keep_their_head(small):
+    run = small["classification"]
+    recipe = Recipe.load("classification", {"model": {"from": str(run.folder / "model")}})
+    model = make_model(recipe, run.model.words)
+    assert torch.equal(model.head.classify.weight, run.model.module.head.classify.weight)
+
+
+def test_another_family_or_a_lost_folder_is_refused(small, tmp_path):
+    files = builtin_data("classification", tmp_path)
+    for start, kind, match in (
+        (small["writing"].folder, SettingError, "family decoder-only, and classification needs encoder-only"),
+        (tmp_path / "gone", CheckpointError, "is no folder"),
+    ):
+        settings = {"model": {"from": str(start)}}
+        with pytest.raises(kind, match=match):
+            train("classification", **files, out=tmp_path / "run", settings=settings, show=False)
+        assert not (tmp_path / "run").exists()

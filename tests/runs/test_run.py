@@ -1,0 +1,226 @@
+"""A run from its files to its folder: what it keeps, what it refuses, how it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+import regard
+from regard.checkpoints.folder import read_folder
+from regard.errors import DataError, RegardError, SettingError, TrainingError, UsageError
+from regard.runs.metrics import read_metrics
+from regard.runs.place import free_name
+from regard.runs.recipe import Recipe
+from regard.runs.run import resume, train
+from regard.runs.toys import builtin_data, small_settings, write_toy
+from regard.runs.trained import Trained
+from regard.text.splitting import HeldOut
+
+
+def test_a_run_keeps_everything_about_itself(each):
+    kept = {path.name for path in each.folder.iterdir()}
+    assert {"recipe.toml", "run.json", "text", "metrics.jsonl", "model", "report.html", "checkpoints"} <= kept
+    facts = json.loads((each.folder / "run.json").read_bytes())
+    assert (facts["threads"], facts["device"], facts["seed"]) == (1, "cpu", 1)
+    assert facts["train"]["kept"] > 0
+    recipe = Recipe.load(each.folder / "recipe.toml")
+    assert (recipe.training.threads, recipe.training.device, recipe.training.seed) == (1, "cpu", 1)
+    assert (each.step, each.reason) == (4, "steps")
+
+
+def test_the_model_of_a_run_is_the_one_in_its_folder(each):
+    again = Trained.load(each.folder)
+    assert again.objective == each.model.objective == read_folder(each.folder / "model").purpose
+    assert again.words.labels == each.model.words.labels
+    for name, weight in each.model.module.state_dict().items():
+        assert torch.equal(weight, again.module.state_dict()[name])
+
+
+def test_validation_says_what_its_objective_can(small):
+    told = {name: set(run.metrics) for name, run in small.items()}
+    assert told == {
+        "translation": {"loss", "perplexity", "bleu", "chrf"},
+        "writing": {"loss", "perplexity", "bits_per_character"},
+        "masked": {"loss", "perplexity", "accuracy"},
+        "classification": {"loss", "accuracy"},
+    }
+
+
+def test_every_step_and_validation_is_in_the_metrics(each):
+    events = read_metrics(each.folder / "metrics.jsonl")
+    assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4]
+    found = [event for event in events if event["event"] == "validation"]
+    assert [event["step"] for event in found] == [2, 4]
+    assert all(event["samples"] for event in found)
+    assert each.metrics in [event["scores"] for event in found]
+
+
+def test_what_is_held_out_is_not_learned_from(small):
+    run = small["translation"]
+    facts = json.loads((run.folder / "run.json").read_bytes())
+    assert facts["valid"]["kept"] == facts["train"]["skipped"]["held out"]["count"] == 100
+    assert facts["valid"]["kept"] + facts["train"]["kept"] + 9 == facts["train"]["read"]
+
+
+def test_a_tokenizer_is_learned_on_the_training_part_alone(tmp_path):
+    lines = [f"word{number} b c" for number in range(40)]
+    (tmp_path / "a").write_text("\n".join(lines), encoding="utf-8")
+    run = train(
+        "translation",
+        source=tmp_path / "a",
+        target=tmp_path / "a",
+        out=tmp_path / "run",
+        settings={
+            **small_settings("translation"),
+            "tokenizer": {"kind": "word", "vocabulary": 100},
+            "training": {"steps": 1, "tokens": 64},
+        },
+        show=False,
+    )
+    tokenizer = run.model.words.tokenizers.source
+    chosen = HeldOut.choose(lines, run.recipe.data.held_out, run.recipe.data.most_held_out)
+    held = [line.split()[0] for line in lines if chosen.holds(line)]
+    assert held
+    assert all(tokenizer.encode(word) == [tokenizer.unknown] for word in held)
+    assert tokenizer.unknown not in tokenizer.encode(next(w for w in lines if not chosen.holds(w)))
+
+
+def test_separate_vocabularies_work_and_are_kept(tmp_path, small_run):
+    run = small_run(
+        "translation", tmp_path, steps=2, tokenizer={"joint": False}, model={"share_embeddings": True}
+    )
+    assert not run.model.words.tokenizers.are_joint
+    assert not Trained.load(run.folder).module.config.share_embeddings
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, small_run):
+    runs = [
+        small_run("writing", tmp_path, f"run{place}", steps=2, training={"seed": seed})
+        for place, seed in enumerate((3, 3, 4))
+    ]
+    heads = [run.model.module.head.weight for run in runs]
+    assert torch.equal(heads[0], heads[1])
+    assert not torch.equal(heads[0], heads[2])
+
+
+def test_an_option_of_train_is_a_setting_of_the_recipe(tmp_path):
+    files = builtin_data("writing", tmp_path)
+    settings = {**small_settings("writing"), "training": {"steps": 1, "tokens": 64}}
+    run = regard.train(
+        "writing",
+        text=files["text"],
+        out=tmp_path / "run",
+        threads=1,
+        seed=7,
+        device="cpu",
+        settings=settings,
+        show=False,
+    )
+    assert (run.recipe.training.seed, run.recipe.training.threads) == (7, 1)
+    assert run.recipe.data.text == files["text"]
+
+
+def test_a_finished_run_goes_on_to_more_steps(tmp_path, small_run):
+    before = small_run("classification", tmp_path)
+    run = resume(before.folder, {"training": {"steps": 6}}, show=False)
+    assert run.step == 6
+    events = read_metrics(run.folder / "metrics.jsonl")
+    assert [event["step"] for event in events if event["event"] == "step"] == [1, 2, 3, 4, 5, 6]
+    resumed = [event for event in events if event["event"] == "resumed"]
+    assert any("steps 4, now 6" in change for change in resumed[0]["changes"])
+    assert Recipe.load(run.folder / "recipe.toml").training.steps == 6
+
+
+def test_another_run_is_not_resumed(small):
+    run = small["translation"]
+    with pytest.raises(SettingError, match=r"another run: model.width 64, now 32"):
+        resume(run.folder, {"model": {"width": 32}}, show=False)
+    with pytest.raises(SettingError, match=r"training.smoothing"):
+        resume(run.folder, {"training": {"smoothing": 0.3}}, show=False)
+    with pytest.raises(UsageError, match="is no run: it has no recipe"):
+        resume(run.folder / "model", show=False)
+
+
+def test_changed_text_is_noticed_on_resume(tmp_path, small_run):
+    run = small_run("writing", tmp_path)
+    text = Path(run.recipe.data.text)
+    text.write_text(text.read_text(encoding="utf-8").replace("a", "b"), encoding="utf-8")
+    with pytest.raises(RegardError, match="data"):
+        resume(run.folder, {"training": {"steps": 6}}, show=False)
+
+
+def refuse(tmp_path, kind, match, recipe="translation", **arguments):
+    with pytest.raises(kind, match=match) as error:
+        train(recipe, out=tmp_path / "run", settings=small_settings("translation"), show=False, **arguments)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_cannot_work_is_refused_before_the_first_step(tmp_path):
+    files = write_toy(tmp_path, pairs=50)
+    refuse(tmp_path, SettingError, r"learns from --source and --target, or --tsv, and was given nothing")
+    refuse(tmp_path, SettingError, r"was given --source; name", source=files["source"])
+    refuse(tmp_path, SettingError, r"was given --text", text=files["source"])
+    refuse(tmp_path, SettingError, r"valid_source and valid_target go together", **files, valid_source="x")
+    refuse(tmp_path, DataError, r"no such file: .*gone", source="gone", target="gone")
+    short, one = tmp_path / "short", tmp_path / "one"
+    short.write_text("a\nb\n", encoding="utf-8")
+    refuse(tmp_path, DataError, r"50 lines but .*short has 2", source=files["source"], target=short)
+    one.write_text("a\n", encoding="utf-8")
+    refuse(tmp_path, DataError, r"cannot be split; give more", source=one, target=one)
+
+
+def test_too_little_text_and_one_label_are_refused(tmp_path):
+    (tmp_path / "little").write_text("a b\n", encoding="utf-8")
+    refuse(tmp_path, DataError, r"no window of 32; give more", recipe="writing", text=tmp_path / "little")
+    rows = "".join(f"text {number}\tgood\n" for number in range(30))
+    (tmp_path / "same.tsv").write_text("text\tlabel\n" + rows, encoding="utf-8")
+    refuse(
+        tmp_path, DataError, r"must be two or more", recipe="classification", labelled=tmp_path / "same.tsv"
+    )
+
+
+def test_a_figure_that_is_never_measured_cannot_be_the_best(tmp_path):
+    files = builtin_data("writing", tmp_path)
+    with pytest.raises(SettingError, match=r"validation.best \(bleu\) must be one of loss for writing"):
+        train("writing", **files, out=tmp_path / "run", settings={"validation": {"best": "bleu"}}, show=False)
+
+
+def test_a_folder_that_exists_or_cannot_be_written_is_refused(tmp_path, small):
+    files = write_toy(tmp_path, pairs=50)
+    with pytest.raises(UsageError, match="exists already; resume the run"):
+        train("translation", **files, out=small["translation"].folder, show=False)
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError, match=r"cannot write to"):
+        train("translation", **files, out=tmp_path / "file" / "run", show=False)
+
+
+def test_an_unusable_device_is_refused(tmp_path):
+    files = write_toy(tmp_path, pairs=50)
+    with pytest.raises(SettingError, match=r"device \(nonsense\) cannot be used"):
+        train("translation", **files, device="nonsense", out=tmp_path / "run", show=False)
+
+
+def test_without_out_a_free_name_is_taken(tmp_path):
+    assert free_name(tmp_path, "demo") == tmp_path / "demo"
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo-2").mkdir()
+    assert free_name(tmp_path, "demo") == tmp_path / "demo-3"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has another way to lock")
+def test_two_writers_on_one_run_do_not_meet(tmp_path, small_run):
+    import fcntl
+
+    run = small_run("writing", tmp_path)
+    before = (run.folder / "metrics.jsonl").read_bytes()
+    with (run.folder / "run.lock").open("ab+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(TrainingError, match="is being written to"):
+            resume(run.folder, {"training": {"steps": 8}}, show=False)
+    assert (run.folder / "metrics.jsonl").read_bytes() == before
+    assert Recipe.load(run.folder / "recipe.toml").training.steps == 4
