@@ -45,7 +45,7 @@ from regard.inference.request import (
     room_for,
     unused,
 )
-from regard.inference.rows import NONE, Written, begin, joined, taken
+from regard.inference.rows import NONE, Written, begin, joined, slimmed, taken
 from regard.inference.tree import Tree
 from regard.stepping import Stepper
 
@@ -229,7 +229,7 @@ class Beam:
         if answers:
             group = (np.cumsum(~over) - 1)[kept.group]
             kept = replace(kept, written=kept.written.trimmed(), group=group)
-            self._groups = taken(self._groups, np.flatnonzero(~over))
+            self._groups = slimmed(taken(self._groups, np.flatnonzero(~over)))
         if answers or not np.array_equal(kept.group, self._rows.group):
             self._rules = taken(self._groups.rules, kept.group)
         self._rows = kept

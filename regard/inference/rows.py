@@ -75,6 +75,11 @@ def joined(several: Sequence[Columns]) -> Columns:
     return _over(several, _one_above_the_other)
 
 
+def slimmed(columns: Columns) -> Columns:
+    """The same without what was filled up for rows that have left."""
+    return _over([columns], lambda arrays: _slim(arrays[0]))
+
+
 def _over(several: Sequence[Any], combine: Any) -> Any:
     first = several[0]
     if isinstance(first, np.ndarray):
@@ -88,6 +93,14 @@ def _over(several: Sequence[Any], combine: Any) -> Any:
 def _one_above_the_other(arrays: Sequence[np.ndarray]) -> np.ndarray:
     shape = np.array([array.shape[1:] for array in arrays], dtype=int).reshape(len(arrays), -1).max(0)
     return np.concatenate([_filled(array, shape) for array in arrays])
+
+
+def _slim(array: np.ndarray) -> np.ndarray:
+    for axis in range(1, array.ndim):
+        most = array.shape[axis] - (axis == array.ndim - 1)  # the last axis keeps a place
+        first = np.nonzero(array != NOTHING)[axis].min(initial=most)
+        array = array.take(np.arange(first, array.shape[axis]), axis)
+    return array
 
 
 def _filled(array: np.ndarray, shape: np.ndarray) -> np.ndarray:

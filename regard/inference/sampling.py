@@ -33,7 +33,7 @@ from regard.inference.request import (
     room_for,
     unused,
 )
-from regard.inference.rows import NONE, Written, begin, joined, taken
+from regard.inference.rows import NONE, Written, begin, joined, slimmed, taken
 from regard.stepping import Stepper
 
 ALL = 1 << 31  # more ids than any vocabulary has
@@ -162,7 +162,7 @@ class Sampling:
             return
         self._stepper.drop(rows)
         kept = taken(self._rows, np.delete(np.arange(len(self._rows.ticket)), rows))
-        self._rows = Rows(kept.ticket, kept.written.trimmed(), kept.rules, kept.taste)
+        self._rows = Rows(kept.ticket, kept.written.trimmed(), slimmed(kept.rules), slimmed(kept.taste))
 
 
 def _row(request: Request, ticket: int, room: int | None) -> Rows:
