@@ -50,9 +50,9 @@ class Job(Generic[Item, Found, Answer]):
     window: int = WINDOW
 
     def __post_init__(self):
-        for name, value in (("budget", self.budget), ("window", self.window)):
+        for name, value, usual in (("batch_tokens", self.budget, BUDGET), ("window", self.window, WINDOW)):
             if not 1 <= value <= 1 << 30:
-                raise SettingError(f"{name} ({value}) must be 1 or more; leave it out for {WINDOW}")
+                raise SettingError(f"{name} ({value}) must be 1 or more; leave it out for {usual}")
 
     def one(self, text: str) -> Answer:
         """The answer to one text."""

@@ -1,0 +1,215 @@
+"""The commands that use a model: text in, text out, a line for a line, one line for a mistake."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from regard.cli import lines as room
+from regard.cli.app import run
+from regard.inference.loading import load
+
+pytestmark = pytest.mark.xdist_group("toy-models")
+
+TEXTS = ["the cat sees the dog.", "", "  ", "the red king hears", "a\x00\x1bb", "le chien âgé 🙂"]
+
+
+@pytest.fixture
+def say(capsys, monkeypatch):
+    """Run a command in this process, with something on stdin."""
+
+    def call(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        code = run(list(map(str, arguments)))
+        return SimpleNamespace(code=code, **dict(zip(("out", "err"), capsys.readouterr(), strict=True)))
+
+    return call
+
+
+def as_lines(texts, end="\n"):
+    return "".join(text + end for text in texts).encode()
+
+
+def test_a_text_is_translated(say, model_folders, guesser):
+    found = say("translate", model_folders["translate"], TEXTS[0])
+    assert (found.code, found.err) == (0, "")
+    assert found.out == guesser.translate(TEXTS[0]).text + "\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_each_line_has_one_line(say, model_folders, guesser, end):
+    expected = [room._one_line(each.text) for each in guesser.translate(TEXTS, beams=1)]
+    lines, call = as_lines(TEXTS, end), ("translate", model_folders["translate"], "-", "--beams", 1)
+    found = say(*call, stdin=lines)
+    assert found.out == as_lines(expected).decode()
+    assert say(*call, stdin=lines.removesuffix(end.encode())).out == found.out
+    assert say(*call, "--window", 1, stdin=lines).out == found.out
+    assert say(*call, stdin=b"").out == ""
+
+
+def test_files_in_and_out(say, model_folders, guesser, tmp_path):
+    source, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(b"\xef\xbb\xbf" + as_lines(TEXTS))
+    found = say("translate", model_folders["translate"], "--file", source, "--out", out, "--max-length", 5)
+    assert (found.code, found.out, found.err) == (0, "", "")
+    expected = [room._one_line(each.text) for each in guesser.translate(TEXTS, max_length=5)]
+    assert out.read_bytes() == as_lines(expected)
+    same = say("translate", model_folders["translate"], "--file", source, "--out", source)
+    assert (same.code, same.err.count("\n")) == (2, 1)
+    assert source.stat().st_size > 10  # and it is still there
+
+
+def test_options_reach_the_translator(say, model_folders, guesser):
+    given = {
+        ("--beams", 8, "--n-best", 3): dict(beams=8, n_best=3),
+        ("--length-penalty", 3.0, "--max-length", 9): dict(length_penalty=3.0, max_length=9),
+        ("--min-length", 7, "--no-repeat", 1): dict(min_length=7, no_repeat_ngram=1),
+        ("--prefix", "le chat", "--forbid", "le", "--forbid", "roi"): dict(
+            prefix="le chat", forbidden=["le", "roi"]
+        ),
+        ("--off", "cross.0.1", "--off", "encoder.1.2"): dict(off=[("cross", 0, 1), ("encoder", 1, 2)]),
+        ("--off", "positions", "--align"): dict(off=["positions"], alignment=True),
+    }
+    for arguments, options in given.items():
+        found = say("translate", model_folders["translate"], TEXTS[0], "--json", *arguments)
+        assert json.loads(found.out) == json.loads(
+            json.dumps(guesser.translate(TEXTS[0], **options).as_data())
+        )
+    long = "the cat sees. " * 30
+    split = say("translate", model_folders["translate"], long, "--split", "sentences", "--max-length", 2)
+    assert split.out == guesser.translate(long, split="sentences", max_length=2).text + "\n"
+
+
+def test_columns_are_lines_for_a_text_and_tabs_for_lines(say, model_folders):
+    arguments = ("--n-best", 2, "--align", "--max-length", 6)
+    alone = say("translate", model_folders["translate"], TEXTS[0], *arguments)
+    assert len(alone.out.rstrip("\n").split("\n")) >= 3
+    many = say("translate", model_folders["translate"], "-", *arguments, stdin=as_lines(TEXTS[:1] * 3))
+    rows = many.out.splitlines()
+    assert len(rows) == 3
+    assert rows[0].split("\t")[-1] == alone.out.splitlines()[-1]
+    assert rows[0].split("\t")[-1].split()[0].startswith("0-")
+
+
+def test_a_completion_is_shown_as_it_is_written(say, model_folders, writer):
+    options = dict(max_tokens=9, seed=3, top_k=20)
+    expected = writer.complete("the cat", **options)
+    arguments = ("--max-tokens", 9, "--seed", 3, "--top-k", 20)
+    assert say("complete", model_folders["complete"], "the cat", *arguments).out == expected.text + "\n"
+    echoed = say("complete", model_folders["complete"], "the cat", *arguments, "--echo")
+    assert echoed.out == "the cat" + expected.text + "\n"
+    told = json.loads(say("complete", model_folders["complete"], "the cat", *arguments, "--json").out)
+    assert (told["text"], told["reason"], told["prompt"]) == (expected.text, "length", "the cat")
+    several = say("complete", model_folders["complete"], "-", *arguments, stdin=b"the cat\nthe dog\n")
+    assert several.out.split("\n")[:-1] == [
+        room._one_line(each.text) for each in writer.complete(["the cat", "the dog"], **options)
+    ]
+
+
+def test_options_reach_the_writer(say, model_folders, writer):
+    given = {
+        ("--temperature", 0.5, "--top-p", 0.9): dict(temperature=0.5, top_p=0.9),
+        ("--min-p", 0.1, "--repetition-penalty", 2.0): dict(min_p=0.1, repetition_penalty=2.0),
+        ("--stop", "e", "--stop", "a"): dict(stop=["e", "a"]),
+        ("--forbid", "cat", "--no-repeat", 2): dict(forbidden=["cat"], no_repeat_ngram=2),
+        ("--off", "decoder.0.1",): dict(off=[("decoder", 0, 1)]),
+    }  # fmt: skip
+    for arguments, options in given.items():
+        found = say("complete", model_folders["complete"], "the cat", *arguments)
+        assert found.out == writer.complete("the cat", **options).text + "\n"
+
+
+def test_masks_labels_and_vectors(say, model_folders, filler, classifier, tmp_path):
+    text = "the [MASK] sees the[MASK]."
+    filled = filler.fill(text, top=2)
+    found = say("fill", model_folders["fill"], text, "--top", 2)
+    assert found.out.startswith(filled.text + "\n")
+    assert f"{filled.masks[1][0].probability:.4f}" in found.out
+    assert json.loads(say("fill", model_folders["fill"], text, "--json").out)["text"] == filled.text
+    label = classifier.classify("the cat")
+    assert (
+        say("classify", model_folders["classify"], "the cat").out
+        == f"{label.label}\t{label.probability:.4f}\n"
+    )
+    rows = say("classify", model_folders["classify"], "-", "--json", stdin=b"the cat\n\n").out.splitlines()
+    assert json.loads(rows[0])["probabilities"] == pytest.approx(label.probabilities, abs=1e-6)
+    assert len(rows) == 2
+    vector = json.loads(say("embed", model_folders["classify"], "the cat", "--json").out)["vector"]
+    assert vector == pytest.approx(classifier.embed("the cat").tolist(), abs=1e-6)
+    numbers = say("embed", model_folders["fill"], "a", "--pooling", "first", "--no-normalise").out.split()
+    assert list(map(float, numbers)) == pytest.approx(
+        filler.embed("a", pooling="first", normalise=False), rel=1e-4
+    )
+    out = tmp_path / "vectors.npy"
+    assert say("embed", model_folders["fill"], "-", "--out", out, stdin=b"a\nthe cat\n").code == 0
+    assert np.load(out) == pytest.approx(filler.embed(["a", "the cat"]), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "line"),
+    [
+        (["translate", "MODEL"], b"", 2, "give one thing to read"),
+        (["translate", "MODEL", "x", "--file", "y"], b"", 2, "give one thing to read"),
+        (["complete", "MODEL", "x"], b"", 2, "holds a model that translates (encoder-decoder)"),
+        (["translate", "nowhere", "x"], b"", 1, "nowhere is no folder"),
+        (["translate", "MODEL", "x " * 100_000], b"", 2, "tokens and this model reads 47"),
+        (["translate", "MODEL", "-"], b"a\n" + b"x " * 500_000 + b"\n", 2, "text number 2 has"),
+        (["translate", "MODEL", "-"], b"a\n\xff\xfe\n", 1, "line 2 of stdin: not UTF-8"),
+        (["translate", "MODEL", "--file", "nothing.txt"], b"", 1, "nothing.txt"),
+        (["translate", "MODEL", "x", "--beams", "0"], b"", 2, "beams (0)"),
+        (["translate", "MODEL", "x", "--off", "cross.0.99"], b"", 2, "no head 99"),
+        (["translate", "MODEL", "x", "--split", "word"], b"", 2, "unknown split 'word'"),
+        (["translate", "MODEL", "x", "--dtype", "bfloat16"], b"", 2, "for accelerators"),
+    ],
+)
+def test_a_mistake_is_one_line(say, model_folders, arguments, stdin, code, line):
+    arguments = [model_folders["translate"] if each == "MODEL" else each for each in arguments]
+    found = say(*arguments, stdin=stdin)
+    assert found.code == code
+    assert found.err.startswith("error: ")
+    assert found.err.count("\n") == 1
+    assert line in found.err
+    assert len(found.err) < 400
+    assert found.out.count("\n") == (1 if stdin else 0)  # what came before the bad line is answered
+
+
+def test_the_bar_is_for_people_alone(monkeypatch, capsys):
+    with room._progress(True) as advance:
+        advance(3)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with room._progress(True) as advance:
+        advance(3)
+        advance(4)
+    assert "2 lines, 7 words" in capsys.readouterr().err
+
+
+def test_a_person_who_types_gets_each_answer_at_once(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    assert room.Lines("-", None, None).window == 1
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    assert room.Lines("-", None, None).window > 100
+
+
+def test_the_command_streams_in_a_process_of_its_own(model_folders):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "regard", "translate", model_folders["translate"], "-", "--window", "1"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        translator = load(model_folders["translate"])
+        for text in (TEXTS[0], TEXTS[3]):  # the second is sent when the first has been answered
+            process.stdin.write(text.encode() + b"\n")
+            process.stdin.flush()
+            expected = room._one_line(translator.translate(text).text)
+            assert process.stdout.readline().decode() == expected + "\n"
+        rest, errors = process.communicate()
+    assert (process.returncode, rest, errors) == (0, b"", b"")
