@@ -97,7 +97,7 @@ def _one_above_the_other(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 def _slim(array: np.ndarray) -> np.ndarray:
     for axis in range(1, array.ndim):
-        most = array.shape[axis] - (axis == array.ndim - 1)  # the last axis keeps a place
+        most = max(array.shape[axis] - (axis == array.ndim - 1), 0)  # the last axis keeps a place
         first = np.nonzero(array != NOTHING)[axis].min(initial=most)
         array = array.take(np.arange(first, array.shape[axis]), axis)
     return array

@@ -30,6 +30,7 @@ def test_rows_of_different_lengths_end_in_the_same_column():
         ([[[-1, -1], [-1, -1]], [[-1, -1], [-1, 2]]], [[[-1]], [[2]]]),
         ([[[-1, -1], [-1, -1]]], np.zeros((1, 0, 1))),
         (np.zeros((0, 3, 4)), np.zeros((0, 0, 1))),
+        (np.zeros((2, 0)), np.zeros((2, 0))),
         ([7, -1], [7, -1]),
     ],
 )
