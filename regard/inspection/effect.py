@@ -140,7 +140,7 @@ def _where_said(seen: Inspection, words: tuple[str, str]) -> int:
 def _first_ids(seen: Inspection, word: str) -> list[int]:
     encode = seen.written.tokenizer.encode
     plain, spaced = encode(word), encode(f" {word}")
-    if not plain:
-        raise UsageError(f"{word!r} has no token; give a word")
+    if not plain or plain[0] == seen.written.tokenizer.specials.get("unknown"):
+        raise UsageError(f"{word!r} is no word that this model has; give one that it can say")
     shares_a_space = spaced[:1] == encode(" ")[:1] != []
     return sorted({plain[0]} if shares_a_space else {plain[0], spaced[0]})

@@ -15,6 +15,7 @@ from regard.inspection.terminal import show_texts
 
 MOST_ROWS = 8
 LONGEST_BAR = 20
+SMALLEST_CHANGE = 5e-4
 
 
 def show_ranking(board: Board, ranked: list[Ranked], query: str, key: str) -> None:
@@ -76,7 +77,11 @@ def _show_next(board: Board, both: Comparison) -> None:
     rows = [
         (Text(each.text.strip() or repr(each.text), "bold"), _share(each.first), _share(each.second))
         for each in both.next(top=4)
+        if abs(each.change) >= SMALLEST_CHANGE
     ]
+    if not rows:
+        board.say("nothing changes.")
+        return
     board.table(rows, right=(1, 2), gap=2)
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import SettingError, UsageError
-from regard.inspection.tokens import word_of
-from regard.inspection.trace import Inspection, Next
+from regard.inspection.trace import Inspection, Next, likeliest, log_softmax
 from regard.model.transformer import EncoderOnly
 
 
@@ -41,16 +40,12 @@ class Lens:
 
     def probabilities(self, layer: int) -> np.ndarray:
         """The same as probabilities, Q V."""
-        logits = self.logits(layer).astype(np.float64)
-        powers = np.exp(logits - logits.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
+        return np.exp(log_softmax(self.logits(layer)))
 
     def next(self, layer: int, position: int = -1, top: int = 5) -> list[Next]:
         """The likeliest tokens of a layer at a position, best first."""
         side = self.seen.written
-        chances = self.probabilities(layer)[side.find(position)[0]]
-        best = np.argsort(-chances, kind="stable")[:top].tolist()
-        return [Next(n, word_of(side.tokenizer, n), float(chances[n])) for n in best]
+        return likeliest(side, self.probabilities(layer)[side.find(position)[0]], top)
 
     def table(self, position: int = -1, top: int = 5) -> list[list[Next]]:
         """The same for every layer, from the first to the last."""

@@ -52,6 +52,8 @@ class Look:
         self.kind = self._kind()
         self.layer = self.seen.layers(self.kind) - 1 if request.layer is None else request.layer
         self.seen.check(self.kind, self.layer, request.head)
+        if request.word is not None:
+            self.seen.sides(self.kind)[0].find(request.word, request.words)
 
     @cached_property
     def effect(self) -> Effect | None:
@@ -62,8 +64,9 @@ class Look:
 
     @cached_property
     def ranking(self) -> list[Ranked]:
-        """Every head by how it links the two words."""
-        assert self.request.rank is not None
+        """Every head by how it links the two words, where two are given."""
+        if self.request.rank is None:
+            return []
         kinds = None if self.request.kind is None else [self.kind]
         return rank_heads(Link(self.seen, *self.request.rank), kinds)
 
@@ -79,11 +82,12 @@ class Look:
         if request.compare is not None and request.word is not None:
             show_comparison(board, self.comparison, request.word)
             return
+        effect, ranking = self.effect, self.ranking  # a mistake shows before anything is written
         show_texts(board, self.seen)
-        if self.effect is not None:
-            show_effect(board, self.effect)
+        if effect is not None:
+            show_effect(board, effect)
         if request.rank is not None:
-            show_ranking(board, self.ranking, *request.rank)
+            show_ranking(board, ranking, *request.rank)
         else:
             self._show_attention(board)
 

@@ -10,7 +10,8 @@ from rich.style import Style
 SCALE = ("#f4f6fa", "#c3d6ea", "#87b1da", "#4387c2", "#1b5a9c", "#0a2f66")
 DIVERGING = ("#7a2e05", "#c66a2b", "#eab98f", "#f4f2ef", "#9fc3e3", "#3f7fbc", "#0a3a75")
 HATCH = "#dcd8d0"  # in pictures, a third look for what may not be seen
-DARK, LIGHT = "#15181d", "#ffffff"
+EVEN = 0.179  # the lightness on which black and white letters are read equally well
+DARK, LIGHT = "#000000", "#ffffff"
 
 
 def shade(weight: float) -> str:
@@ -26,7 +27,7 @@ def shade_of_difference(difference: float, largest: float = 1.0) -> str:
 
 def painted(colour: str) -> Style:
     """That ground, with letters that can be read on it."""
-    return Style(color=DARK if _lightness(colour) > 0.33 else LIGHT, bgcolor=colour)
+    return Style(color=DARK if _lightness(colour) > EVEN else LIGHT, bgcolor=colour)
 
 
 def percent(weight: float, visible: bool = True) -> str:

@@ -143,15 +143,11 @@ class Inspection:
     @property
     def probabilities(self) -> np.ndarray:
         """How likely every word is at every position, Q V: as what follows, or as what is hidden there."""
-        return np.exp(self._log_probabilities())
+        return np.exp(log_softmax(self.logits))
 
     def next(self, position: int = -1, top: int = 10) -> list[Next]:
         """The likeliest tokens after a position (at it, for a model that fills gaps), best first."""
-        side = self.written
-        (place,) = side.find(position)
-        chances = self.probabilities[place]
-        best = np.argsort(-chances, kind="stable")[:top]
-        return [Next(int(n), word_of(side.tokenizer, int(n)), float(chances[n])) for n in best]
+        return likeliest(self.written, self.probabilities[self.written.find(position)[0]], top)
 
     @property
     def written(self) -> Side:
@@ -171,12 +167,7 @@ class Inspection:
         if isinstance(self.model, EncoderOnly):
             raise UsageError("a model that reads gives a text no probability; ask `next` about one position")
         ids = self.followed
-        return float(self._log_probabilities()[np.arange(len(ids)), ids].sum())
-
-    def _log_probabilities(self) -> np.ndarray:
-        logits = self.logits.astype(np.float64)
-        shifted = logits - logits.max(-1, keepdims=True)
-        return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+        return float(log_softmax(self.logits)[np.arange(len(ids)), ids].sum())
 
     def check(self, kind: str, layer: int, head: int | None = None) -> None:
         """Refuse a kind, layer or head that is not there."""
@@ -201,6 +192,18 @@ class Inspection:
         from regard.inspection.export import save
 
         return save(self, path, **choice)
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Logits .. V as log-probabilities, in float64."""
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def likeliest(side: Side, chances: np.ndarray, top: int) -> list[Next]:
+    """The tokens of the largest probabilities, best first."""
+    best = np.argsort(-chances, kind="stable")[:top].tolist()
+    return [Next(n, word_of(side.tokenizer, n), float(chances[n])) for n in best]
 
 
 def inspect(
