@@ -5,8 +5,9 @@ A pass can be run again, and gives the same, so what does not fit in memory is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import Lock
 
 import numpy as np
 import torch
@@ -36,14 +37,16 @@ class Recording:
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
+        self._lock = Lock()
         fits = self._rough_size() <= budget
-        self.output = self._run(self._names if fits else ())[0]  # .. V, or what stands on top
+        self.output = self._run(None if fits else ())[0]  # .. V, or what stands on top
 
     def __getitem__(self, name: str) -> Tensor:
         part = _part(name)
-        if part not in self._parts:
-            self._record(part)
-        found = self._parts[part]
+        with self._lock:  # several threads may look at one recording
+            if part not in self._parts:
+                self._record(part)
+            found = self._parts[part]
         if name not in found:
             raise UnknownName(
                 f"nothing was seen under {name!r}; there are {', '.join(found) or 'no such parts'}"
@@ -69,20 +72,18 @@ class Recording:
 
     def _record(self, part: str) -> None:
         wanted = [name for name in self._names if _part(name) == part]
+        wanted = [part] if "." in part and wanted else wanted  # one pattern is found faster than many names
         while self._parts and self._held() > self.budget:
             del self._parts[next(iter(self._parts))]
         self._parts[part] = {}
         if wanted:
             self._run(wanted)
 
-    def _run(self, only: Iterable[str]) -> Tensor:
-        only = list(only)
+    def _run(self, only: Sequence[str] | None) -> Tensor:
         with torch.no_grad(), at_rest(self.model), watch(self.model, only, self.off, self.patch) as seen:
             output = self.model(*self._ids)
-        for name in only:
-            self._parts.setdefault(_part(name), {})
         for name, value in seen.items():
-            self._parts[_part(name)][name] = value
+            self._parts.setdefault(_part(name), {})[name] = value
         return output
 
     def _held(self) -> int:
