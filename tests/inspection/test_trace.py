@@ -160,3 +160,18 @@ def test_models_that_say_no_words(words):
     with pytest.raises(RegardError, match="holds no token"):
         inspect(subject(words, family="decoder-only"), "")
     assert look(words, "llama").positions("source") is None
+
+
+def test_inference_says_the_same(words):
+    """What is inspected is what translating, completing and filling read."""
+    translator, writer, reader = (subject(words, family=family) for family in FAMILIES)
+    seen = inspect(translator, ENGLISH, FRENCH)
+    assert seen.log_probability == pytest.approx(translator.score(ENGLISH, FRENCH).score, rel=1e-5)
+    following = writer.next_words("The animal was")
+    assert inspect(writer, "The animal was").probabilities[-1] == pytest.approx(
+        following.probabilities, rel=1e-4
+    )
+    masked = inspect(reader, "The [MASK] was tired.")
+    (best, *_), *_ = reader.fill("The [MASK] was tired.").masks
+    place = [token.special for token in masked.tokens()].index("mask")
+    assert masked.next(place, top=1)[0].probability == pytest.approx(best.probability, rel=1e-5)
