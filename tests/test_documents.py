@@ -2,7 +2,8 @@
 
 In a ```sh block the lines that start with regard or python are commands; they run first, in order. The
 ```python blocks of a page are one program, as for a reader who types them one after the other.
-`<!-- not run: reason -->` on the line before a block says why it is left out.
+`<!-- not run: reason -->` on the line before a block says why it is left out. On a page that says
+`<!-- run in order -->` each block runs where it stands, and finds what those before it have made.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class Snippet:
 
 
 def read_snippets(page: str) -> list[Snippet]:
-    """Every command line of a page in order, then its program."""
+    """Every command line of a page in order, then its program, or all blocks where they stand."""
     found, programs = [], {}
     for reason, kind, block in BLOCK.findall(page):
-        if kind == "python":
+        if kind == "python" and "<!-- run in order -->" in page:
+            found.append(Snippet(kind, block, reason))
+        elif kind == "python":
             programs.setdefault(reason, []).append(block)
         else:
             lines = (line.strip().removeprefix("$ ") for line in block.splitlines())
@@ -98,6 +101,13 @@ regard is not a command here
     assert version.arguments[1:] == ["-m", "regard", "--version"]
     assert (doctor.not_run, fetch.not_run) == ("", "needs a network")
     assert run(program, tmp_path).stderr == "broken\n"
+
+
+def test_a_page_can_be_run_in_order():
+    page = "```python\n1\n```\n```sh\nregard doctor\n```\n```python\n2\n```\n"
+    assert [snippet.text.strip() for snippet in read_snippets(page)] == ["regard doctor", "1\n\n2"]
+    in_order = read_snippets(f"<!-- run in order -->\n{page}")
+    assert [snippet.text.strip() for snippet in in_order] == ["1", "regard doctor", "2"]
 
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)

@@ -10,6 +10,7 @@ from typing import Any
 from regard.errors import DataError, SettingError
 from regard.runs.tables import DataTable, Files
 from regard.text.corpus import LabelledText, ParallelText, PlainText
+from regard.text.reading import find_files
 from regard.text.report import Report
 from regard.text.running import RunningText
 from regard.text.splitting import Corpus, HeldOut, Part
@@ -22,6 +23,7 @@ SOURCES = {
     "classification": (("labelled",),),
 }
 _GIVEN = ("source", "target", "tsv", "text", "labelled")
+_PARTS = tuple(f"{part}{side}" for part in ("valid", "test") for side in ("", "_source", "_target"))
 _HELD_OUT_SEED = 1  # the same part whatever the run's seed, so that runs can be compared
 
 
@@ -68,6 +70,9 @@ def check_files(objective: str, data: DataTable) -> None:
             raise SettingError(f"{part}_source and {part}_target go together; give both")
         if pair[0] is not None and (objective != "translation" or getattr(data, part) is not None):
             raise SettingError(f"{part} is one file for {objective}, or for translation two; give one kind")
+    for name in (*_GIVEN, *_PARTS):
+        if getattr(data, name) is not None:
+            find_files(getattr(data, name))
 
 
 def parallel(data: DataTable) -> Corpora:
@@ -123,8 +128,7 @@ def absolute(files: Files) -> Files:
 
 def with_absolute_paths(data: DataTable) -> DataTable:
     """The table with every file named from the root."""
-    names = [*_GIVEN, *(f"{part}{side}" for part in ("valid", "test") for side in ("", "_source", "_target"))]
-    found = {name: absolute(getattr(data, name)) for name in names}
+    found = {name: absolute(getattr(data, name)) for name in (*_GIVEN, *_PARTS)}
     return data.changed(**{name: files for name, files in found.items() if files is not None})
 
 
