@@ -10,7 +10,7 @@ from regard.errors import DataError, ShapeError
 from regard.inference.windows import Job, batches
 
 
-def job(window=4, budget=10, seen=None):
+def job(window=4, budget=10, seen=None, size=lambda item: 1 + ord(item) % 3):
     """Doubles each text, a character an item; "bad" cannot be read."""
 
     def read(label, text, ids):
@@ -27,7 +27,7 @@ def job(window=4, budget=10, seen=None):
         assert list(text) == items
         return "".join(found)
 
-    return Job(lambda texts: [[] for _ in texts], read, lambda item: 1, answer, join, budget, window)
+    return Job(lambda texts: [[] for _ in texts], read, size, answer, join, budget, window)
 
 
 @given(st.lists(st.text("xyz", max_size=5), max_size=30), st.integers(1, 9), st.integers(1, 40))
@@ -69,5 +69,5 @@ def test_a_source_that_fails_has_its_lines_answered():
 
 def test_items_share_batches_up_to_the_budget():
     seen = []
-    job(window=4, budget=10, seen=seen).run(["abcdef", "ab", "abc", "a", "abc"])
+    job(window=4, budget=10, seen=seen, size=lambda item: 1).run(["abcdef", "ab", "abc", "a", "abc"])
     assert seen == [10, 2, 3]
