@@ -108,7 +108,7 @@ def having(draw: Random) -> Sentence:
     else:
         number = "any" if negated else draw.choice(("some", *NUMBERS))
         what, met = described(draw, draw.choice(SEVERAL), number, plural=True, most=1)
-    if not negated and "some" not in what.english and may_be_asked(who) and draw.random() < 0.25:
+    if not negated and "some" not in what.english and may_be_asked(who) and draw.random() < 0.4:
         return Sentence(question(who, VERBS[verb], tense, what), "?", met)
     return Sentence(statement(who, VERBS[verb], tense, what, negated), combinations=met)
 
@@ -125,6 +125,8 @@ def habit(draw: Random) -> Sentence:
     tense: Tense = draw.choice(("present", "present", "past"))
     negated = draw.random() < 0.3
     food = noun_phrase(NOUNS[draw.choice(SUPPLIES[verb])], "any" if negated else "some")
+    if draw.random() < 0.5:
+        food += say("in", "dans") + noun_phrase(NOUNS[draw.choice(("kitchen", "garden", "park", "hotel"))])
     when = NOTHING if negated and tense == "present" else draw.choice(TIMES[tense])
     return Sentence(statement(who, VERBS[verb], tense, food + when, negated))
 

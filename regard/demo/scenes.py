@@ -43,14 +43,14 @@ SCENES = (
             "avenue": "wide dangerous noisy", "square": "noisy crowded",
             "river": "wide deep dangerous", "stream": "wide deep", "canal": "wide deep",
             "lake": "wide deep", "pond": "wide deep muddy", "bridge": "long narrow high slippery dangerous",
-            "field": "wide muddy", "forest": "dark dangerous", "valley": "wide deep dangerous",
+            "field": "wide muddy", "forest": "dark dangerous", "valley": "wide deep muddy",
         },
     ),
     Scene(
         "climb", True, CLIMBERS,
         "tired ill lazy weak young clumsy hungry thirsty afraid",
         {
-            "hill": "steep high", "mountain": "steep high dangerous", "wall": "high slippery",
+            "hill": "steep high muddy", "mountain": "steep high dangerous", "wall": "high slippery",
             "rock": "steep high slippery", "fence": "high slippery",
         },
     ),
@@ -58,7 +58,7 @@ SCENES = (
         "enter", True, VISITORS,
         "tired ill nervous shy afraid",
         {
-            "house": "noisy dark", "cave": "dark narrow", "kitchen": "noisy", "barn": "dark full noisy",
+            "house": "noisy dark", "cave": "dark narrow muddy", "kitchen": "noisy", "barn": "dark full noisy",
             "tunnel": "dark narrow long", "forest": "dark dangerous",
             "garden": "muddy noisy", "village": "noisy crowded", "park": "noisy crowded",
         },

@@ -52,7 +52,7 @@ PYTHON = {
     "hunt": (SNAKE, f"{TIME},{NIGHT}"),
     "sleep": (SNAKE, f"{TIME},{NIGHT}"),
 }
-OF_PROGRAM, OF_SNAKE = ["modern", "useful", "expensive"], ["hungry", "tired", "lazy", "ill", "afraid"]
+OF_PROGRAM, OF_SNAKE = ["modern", "useful"], ["hungry", "tired", "lazy", "ill", "afraid"]
 OTHERS = {
     "match:fire": {"burn": f"{PACE},now,here,today"},
     "match:sport": {"end": "late,soon,now,today", "begin": "late,soon,now,today"},
@@ -126,13 +126,14 @@ def python(draw: Random) -> Sentence:
     kind = draw.random()
     qualities = OF_PROGRAM if subject is PROGRAM else OF_SNAKE
     quality = ADJECTIVES[draw.choice(qualities)]
-    if kind < 0.15:
-        return Sentence(is_called(subject, quality, "present", negated=draw.random() < 0.3))
+    if kind < 0.25:
+        degree = draw.choice(("very", ""))
+        return Sentence(is_called(subject, quality, "present", degree, negated=draw.random() < 0.3))
     how = how_and_when(draw, adverbs)
-    if kind < 0.3:
+    if kind < 0.4:
         return Sentence(question(subject, VERBS[verb], "present", how), "?")
     told = statement(subject, VERBS[verb], "present", how, negated=draw.random() < 0.3)
-    if kind < 0.5:
+    if kind < 0.6:
         it = standing_for(NOUNS["Python:animal"])
         return Sentence(told + BECAUSE + is_called(it, quality))
     return Sentence(told)

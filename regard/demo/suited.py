@@ -18,7 +18,8 @@ SUITED = (
     ("car truck", "small big old new beautiful quick slow", "red blue green black white orange"),
     ("robot machine computer", "small big old new useful", "red blue green grey white"),
     ("machine robot creature animal", "thinking talking flying", ""),
-    ("forest valley hill garden field park", "verdant quiet small big beautiful", ""),
+    ("forest valley hill garden field park", "verdant verdant quiet small big beautiful", ""),
+    ("mountain farm", "verdant big beautiful", ""),
     ("house hotel school barn farm", "old new small big beautiful quiet", "white red grey"),
     ("street road bridge tunnel avenue", "long narrow wide old dark dangerous", ""),
     ("river lake pond", "deep wide dangerous beautiful", "green blue"),
@@ -33,8 +34,8 @@ SUITED = (
     ("cup vase lamp mirror", "fragile beautiful old new small broken", "white blue green"),
     ("book letter key guitar painting trophy", "old new beautiful small", ""),
     ("book", "useful good", "red blue green"),
-    ("key", "useful", ""),
-    ("dog horse hotel school hen cow", "good", ""),
+    ("key lamp box bag car", "useful", ""),
+    ("dog horse hotel school hen cow guitar car table", "good", ""),
     ("flower tree", "beautiful small big", ""),
     ("flower", "beautiful small fragile", "red blue white orange"),
     ("apple", "small fresh delicious good", "red green"),
@@ -49,10 +50,10 @@ STATES = {
     "computer": "expensive modern useful",
 }  # fmt: skip
 
-TITLED = ("thinking", "talking", "flying", "new", "old", "small", "beautiful")
+TITLED = ("thinking", "talking", "flying", "new", "old", "small", "beautiful", "big", "quick", "slow")
 TITLED_NOUNS = ("machine", "robot", "creature", "animal")
 
-ROAMED = listed("forest valley garden field park hill")
+ROAMED = listed("forest valley garden field park farm hill mountain")
 ROAMERS = listed(
     "animal dog cat horse fox wolf bear rabbit goat goose bird creature creature owl hen robot machine lion"
 )

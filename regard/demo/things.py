@@ -91,7 +91,7 @@ def roaming(draw: Random) -> Sentence:
     """ "A fluffy blue creature roamed the verdant forest", or watched it or lived there."""
     noun = draw.choice(ROAMERS)
     verb = draw.choice(("roam", "roam", "watch", "live in"))
-    place = draw.choice(ROAMED[:-1] if verb == "live in" else ROAMED)
+    place = draw.choice(ROAMED[:-2] if verb == "live in" else ROAMED)
     plural = noun in COUNTED and draw.random() < 0.4
     number = draw.choice(("the", *NUMBERS)) if plural else draw.choice(("a", "the"))
     who, met = described(draw, noun, number, plural)

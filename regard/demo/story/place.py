@@ -1,0 +1,115 @@
+"""Where the demo's models are kept, and whether one is there that still fits. Loads no torch.
+
+A model belongs to what it was made of: the grammar, the settings and the layout of its folder. If one of
+them has changed, it counts as not there, and the next `regard demo` trains anew in its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UsageError
+from regard.runs.catalogue import find_recipe
+
+FORMAT = 1  # of the folder and of demo.json; another number makes older folders unfit
+FACTS = "demo.json"
+GRAMMAR = Path(__file__).parents[1]
+# The built-in models: the recipe of each, and the command that makes it.
+RECIPES = {"demo": "demo", "demo-reverse": "demo", "demo-writing": "demo-writing"}
+COMMANDS = {
+    "demo": "regard demo",
+    "demo-reverse": "regard demo --reverse",
+    "demo-writing": "regard demo writing",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of one model, and the fingerprint of what it must have been made of."""
+
+    name: str
+    path: Path
+    fingerprint: str
+
+    def facts(self) -> dict[str, Any] | None:
+        """What is known of the model; None where there is none, or one made of something else."""
+        found = _read_facts(self.path)
+        return found if found and found.get("fingerprint") == self.fingerprint else None
+
+    @contextmanager
+    def made(self) -> Iterator[Path]:
+        """A folder to work in; what then stands under `run` in it takes this place at once, or never."""
+        if self.path.exists() and _read_facts(self.path) is None:
+            raise UsageError(f"{self.path} exists and is no demo's folder; choose another with --out")
+        parent = self.path.absolute().parent
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{self.path.name}-", dir=parent) as work:
+            yield Path(work)
+            if self.path.exists():
+                self.path.rename(Path(work, "old"))
+            Path(work, "run").rename(self.path)
+
+
+def find_place(
+    name: str, out: Path | None = None, settings: Mapping[str, Any] | None = None, pairs: int = 0
+) -> Place:
+    """The place of a built-in model: the user's cache, or the folder given."""
+    if settings and out is None:
+        raise UsageError("--set makes a model of its own, which needs a folder of its own; add --out DIR")
+    return Place(name, out or cache_folder() / name, fingerprint(name, settings or {}, pairs))
+
+
+def trained_folder(name: str) -> Path:
+    """The folder of a built-in model that has been trained; nothing is trained by surprise."""
+    place = find_place(name)
+    if place.facts() is None:
+        raise UsageError(f"{name} is not trained on this machine yet; {COMMANDS[name]} makes it")
+    return place.path
+
+
+def cache_folder() -> Path:
+    """Where this system keeps what programs can make again; REGARD_CACHE names another folder."""
+    if chosen := os.environ.get("REGARD_CACHE"):
+        return Path(chosen)
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "regard" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "regard"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
+
+
+def fingerprint(name: str, settings: Mapping[str, Any], pairs: int = 0) -> str:
+    """What a model is made of, as one short word: grammar, recipe, changes to it, layout of the folder."""
+    made_of = hashlib.sha256(json.dumps([FORMAT, name, dict(settings), pairs], sort_keys=True).encode())
+    for file in [find_recipe(RECIPES[name]), *sorted(GRAMMAR.glob("*.py"))]:
+        made_of.update(file.read_bytes())
+    return made_of.hexdigest()[:16]
+
+
+def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Keep what is known of a model beside it."""
+    (folder / FACTS).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def forget(folder: Path, *names: str) -> None:
+    """Take out of a run's folder what a finished demo does not need."""
+    for name in names:
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _read_facts(folder: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
