@@ -231,8 +231,9 @@ def _matches(name: str, pattern: str) -> bool:
 def _select(patterns: str | Iterable[str], known: list[str]) -> set[str]:
     """The known names that any pattern selects; a pattern that selects none is a mistake."""
     chosen: set[str] = set()
+    wholes = set(known)
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        found = {name for name in known if _matches(name, pattern)}
+        found = {pattern} if pattern in wholes else {name for name in known if _matches(name, pattern)}
         if not found:
             raise UnknownName(f"nothing in this model is called {pattern!r}; {_nearest_few(pattern, known)}")
         chosen |= found
