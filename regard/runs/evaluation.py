@@ -14,6 +14,7 @@ from regard.runs.place import RunFolder
 from regard.runs.tables import DataTable, ValidationTable
 from regard.runs.tasks.measuring import TASKS, measure
 from regard.runs.trained import Trained
+from regard.text.report import Report
 from regard.text.scores import Comparison, Confusion, Score, bleu, compare_translations, translation_scores
 from regard.training.objectives import build_objective
 
@@ -29,6 +30,7 @@ class Evaluation:
     confusion: Confusion | None = None
     outputs: list[str] = field(default_factory=list)
     unit: str = "examples"
+    skipped: dict[str, int] = field(default_factory=dict)  # lines that could not be used, by reason
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -36,10 +38,16 @@ class Evaluation:
         if self.confusion is not None:
             table = {"labels": list(self.confusion.labels), "counts": self.confusion.counts.tolist()}
         about = {"model": self.model, "part": self.part, self.unit: self.examples}
-        return {**about, "scores": [asdict(score) for score in self.scores], "confusion": table}
+        return {
+            **about,
+            "skipped": self.skipped,
+            "scores": [asdict(score) for score in self.scores],
+            "confusion": table,
+        }
 
     def __str__(self) -> str:
         lines = [f"{self.model} on {self.part}, {self.examples:,} {self.unit}"]
+        lines += [f"skipped {count:,} lines: {reason}" for reason, count in self.skipped.items()]
         lines += [f"loss {s.value:.4f}" if s.name == "loss" else str(s) for s in self.scores]
         if self.confusion is not None:
             lines += ["rows: the right label, columns: the model's", str(self.confusion)]
@@ -120,10 +128,18 @@ def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluat
     objective = build_objective(trained.objective, trained.module).eval()
     settings = ValidationTable(samples=0)
     found = measure(objective, trained, held, settings)
-    evaluation = Evaluation(name, text.part, len(data), found.scores, found.confusion)
+    evaluation = Evaluation(
+        name, text.part, len(data), found.scores, found.confusion, skipped=_skipped(data.report)
+    )
     if trained.objective == "writing":
         return replace(evaluation, examples=len(data["text"].ids), unit="tokens")
     return _translated(evaluation, trained, text, asked) if trained.objective == "translation" else evaluation
+
+
+def _skipped(report: Report) -> dict[str, int]:
+    """Reasons and counts; the other part of a split is no loss."""
+    found = report.skipped.items()
+    return {reason: mentions.count for reason, mentions in found if not reason.endswith("held out")}
 
 
 def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: Asked) -> Evaluation:

@@ -30,6 +30,11 @@ class MetricsFile:
         self.path = path
         self._file: TextIO | None = None
         self._waiting: list[Event] = []
+        self._anew = False
+
+    def begin_anew(self) -> None:
+        """Forget what the file holds, once training begins: no checkpoint was left to go on from."""
+        self._anew = True
 
     def __call__(self, event: Event) -> None:
         """Write an event; a checkpoint or a validation brings all of it to the disk."""
@@ -55,7 +60,7 @@ class MetricsFile:
     def _open(self) -> TextIO:
         for event in self._waiting:
             _cut_after(self.path, event.step)
-        self._file = self.path.open("a", encoding="utf-8", buffering=1 << 16)
+        self._file = self.path.open("w" if self._anew else "a", encoding="utf-8", buffering=1 << 16)
         for event in self._waiting:
             self._file.write(_line(event))
         self._waiting = []

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.folder import save_model
+from regard.checkpoints.folder import load_model, save_model
+from regard.inference.loading import load
+from regard.inference.reader import Reader
+from regard.inference.translator import Translator
+from regard.inference.writer import Writer
 from regard.model.transformer import count_parameters
 from regard.runs.corpora import check_files, with_absolute_paths
 from regard.runs.display import Display, make_display
@@ -21,7 +26,6 @@ from regard.runs.report import write_report
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tensorboard import TensorBoardEvents
 from regard.runs.toml import merged
-from regard.runs.trained import Trained
 from regard.runs.validating import build_validate, check_watched
 from regard.text.reading import Paths
 from regard.training.events import Event, Observer, Resumed
@@ -29,12 +33,14 @@ from regard.training.objectives import build_objective
 from regard.training.randomness import seed_everything
 from regard.training.trainer import Outcome, Trainer
 
+log = logging.getLogger("regard.runs")
+
 
 @dataclass(frozen=True)
 class Run:
     """What came of a run: the model, where everything about it is kept, and how good it is."""
 
-    model: Trained
+    model: Translator | Writer | Reader
     folder: Path
     recipe: Recipe
     metrics: dict[str, float]  # of the validation that made this model the best
@@ -151,21 +157,28 @@ def finish(
     report: bool = True,
 ) -> Run:
     """Train to the end, keep the best model, and write the report whatever ends the training."""
-    folder, trainer = run.folder, run.trainer
+    folder, trainer, metrics = run.folder, run.trainer, MetricsFile(run.folder.metrics)
     with ExitStack() as closing:
         if report:
-            closing.callback(write_report, folder)
-        told: list[Observer] = [_Once(lambda: folder.write_recipe(run.recipe)), MetricsFile(folder.metrics)]
+            closing.callback(_report, folder)
+        told: list[Observer] = [_Once(lambda: folder.write_recipe(run.recipe)), metrics]
         told += [TensorBoardEvents(folder.path / "tensorboard")] if tensorboard else []
         told += [_introduced(run)] if show else []
         for one in told:
             closing.callback(getattr(one, "close", _nothing))
         trainer.observers += [*told, *observers]
-        if run.goes_on:
-            trainer.resume()
+        if run.goes_on and not trainer.resume():
+            metrics.begin_anew()
         outcome = trainer.train()
-        trained = _keep(outcome, run)
-    return Run(trained, folder.path, run.recipe, _best_scores(folder, outcome), outcome.step, outcome.reason)
+        _keep(outcome, run)
+    return Run(
+        load(folder.model),
+        folder.path,
+        run.recipe,
+        _best_scores(folder, outcome),
+        outcome.step,
+        outcome.reason,
+    )
 
 
 def _introduced(run: Prepared) -> Display:
@@ -174,6 +187,14 @@ def _introduced(run: Prepared) -> Display:
     size = count_parameters(run.trainer.module)
     display.say([*run.material.summary(), f"{size:,} parameters; the run is in {run.folder.path}"])
     return display
+
+
+def _report(folder: RunFolder) -> None:
+    """Write the report; a disk that is full must not hide why a run ended."""
+    try:
+        write_report(folder)
+    except OSError as error:
+        log.warning("cannot write %s: %s", folder.report, error.strerror or error)
 
 
 def _nothing() -> None:
@@ -218,17 +239,16 @@ def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
     )
 
 
-def _keep(outcome: Outcome, run: Prepared) -> Trained:
+def _keep(outcome: Outcome, run: Prepared) -> None:
     """The best checkpoint as the run's model folder, or the last weights where none was best."""
     words, objective, folder = run.material.words, run.recipe.objective, run.folder.model
     if outcome.best_folder is not None:
-        model = Trained.load(outcome.best_folder).module
+        model = load_model(outcome.best_folder)
         save_model(folder, model, words.tokenizers, objective, words.to_json(), replace=True)
     else:
         with run.trainer.averaged():
             last: Any = run.trainer.module.model
             save_model(folder, last, words.tokenizers, objective, words.to_json(), replace=True)
-    return Trained.load(folder)
 
 
 def _best_scores(folder: RunFolder, outcome: Outcome) -> dict[str, float]:

@@ -84,13 +84,14 @@ class ValidationTable(Settings):
     length_penalty: Annotated[float, Field(ge=0, le=10)] = 0.6  # of beam search
     samples: Annotated[int, Field(ge=0, le=100)] = 3  # outputs to show and keep
     sample_tokens: Annotated[int, Field(ge=1, le=10_000)] = 100  # of a text that is continued
-    prompt: str = ""  # what a text is continued from; "" takes the beginning of the validation text
+    prompt: str = ""  # what a text is continued from; "" is the beginning of a line
     temperature: Annotated[float, Field(ge=0, le=100)] = 0.8  # of a continued text; 0: the likeliest
 
 
-# What --resume may have otherwise than before, table by table.
+# What --resume may have otherwise than before, table by table. Files may have moved: what training reads is
+# known by its content, and another content is refused when the order of batches is taken up.
 RESUMABLE = {
-    "data": ("test_source", "test_target", "test"),
+    "data": tuple(name for name, field in DataTable.model_fields.items() if field.annotation == Files),
     "training": (*MAY_CHANGE, "threads", "device"),
     "validation": tuple(ValidationTable.model_fields),
 }

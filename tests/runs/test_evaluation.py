@@ -13,7 +13,6 @@ import torch
 from torch.nn import functional as F
 
 from regard.errors import DataError, SettingError, UsageError
-from regard.runs.decoding import translate
 from regard.runs.evaluation import Asked, evaluate, write_outputs
 from regard.runs.toys import write_toy
 
@@ -28,7 +27,7 @@ def test_bleu_and_chrf_are_sacrebleus_on_what_the_model_says(copied, tmp_path):
     sources, references = (
         Path(files[side]).read_text(encoding="utf-8").splitlines() for side in ("source", "target")
     )
-    outputs = translate(copied.model, sources, beams=2)
+    outputs = [found.text for found in copied.model.translate(sources, beams=2)]
     assert judgement.evaluations[0].outputs == outputs
     scores = scores_of(judgement)
     assert scores["BLEU"] == sacrebleu.corpus_bleu(outputs, [references]).score
@@ -60,12 +59,12 @@ def test_every_token_of_a_text_is_scored_once_in_windows_of_the_context(small, t
     text = "a b c d e f g h i j " * 20 + "\n"
     (tmp_path / "text").write_text(text, encoding="utf-8")
     judgement = evaluate(run.folder, files={"text": str(tmp_path / "text")})
-    model, tokenizer = run.model.module, run.model.words.tokenizers.target
+    model, tokenizer, context = run.model.model, run.model.tokenizer, run.model.config.context
     ids = tokenizer.encode(text)
     whole = [(tokenizer.encode("\n") or [tokenizer.end])[-1], *ids]
     total = 0.0
-    for start in range(0, len(ids), run.model.context):
-        window = torch.tensor([whole[start : start + run.model.context + 1]])
+    for start in range(0, len(ids), context):
+        window = torch.tensor([whole[start : start + context + 1]])
         with torch.no_grad():
             total += F.cross_entropy(model(window[:, :-1])[0], window[0, 1:], reduction="sum").item()
     scores = scores_of(judgement)
@@ -86,6 +85,16 @@ def test_accuracy_agrees_with_the_confusion(small, tmp_path):
     assert {score.name: score.value for score in found.scores}["accuracy"] == pytest.approx(right)
     assert found.to_json()["confusion"]["counts"] == counts.tolist()
     assert "columns: the model's" in str(found)
+
+
+def test_lines_that_cannot_be_scored_are_counted(copied, tmp_path):
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("a b c d\n\nb c d e\n" + "a " * 500 + "\n", encoding="utf-8")
+    files = {side: str(tmp_path / side) for side in ("source", "target")}
+    found = evaluate(copied.folder, files=files, asked=Asked(beams=1)).evaluations[0]
+    assert (found.examples, len(found.outputs)) == (3, 3)
+    assert found.skipped == {"empty": 1, "too many tokens": 1}
+    assert "skipped 1 lines: empty" in str(found)
 
 
 def test_two_models_are_compared_on_the_same_lines(copied, small, tmp_path):

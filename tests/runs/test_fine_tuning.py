@@ -10,6 +10,7 @@ from regard.runs.material import make_model
 from regard.runs.recipe import Recipe
 from regard.runs.run import train
 from regard.runs.toys import builtin_data
+from regard.runs.trained import Trained
 
 
 def tuned(small, folder, steps=2, **training):
@@ -24,8 +25,8 @@ def tuned(small, folder, steps=2, **training):
 
 def test_another_head_stands_on_the_same_body(small, tmp_path):
     recipe = Recipe.load("classification", {"model": {"from": str(small["masked"].folder)}})
-    model = make_model(recipe, small["classification"].model.words)
-    before = small["masked"].model.module.state_dict()
+    model = make_model(recipe, Trained.load(small["classification"].folder).words)
+    before = small["masked"].model.model.state_dict()
     assert (model.config.output, model.config.classes) == ("classes", 10)
     after = model.state_dict()
     body = [name for name in before if not name.startswith("head.")]
@@ -35,21 +36,21 @@ def test_another_head_stands_on_the_same_body(small, tmp_path):
 
 def test_what_is_frozen_stays_and_the_rest_learns(small, tmp_path):
     run = tuned(small, tmp_path, freeze=["source.*", "encoder.blocks.0.*"])
-    before, after = small["masked"].model.module.state_dict(), run.model.module.state_dict()
+    before, after = small["masked"].model.model.state_dict(), run.model.model.state_dict()
     changed = {name for name in before if name in after and not torch.equal(before[name], after[name])}
     assert changed
     assert all(name.startswith(("encoder.blocks.1.", "head.")) for name in changed)
-    assert run.model.words.tokenizers.fingerprint == small["masked"].model.words.tokenizers.fingerprint
+    assert run.model.tokenizer.fingerprint == small["masked"].model.tokenizer.fingerprint
     assert run.recipe.model["from"] == str(small["masked"].folder)
 
 
 def test_a_slower_body_moves_less(small, tmp_path):
-    before = small["masked"].model.module.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
+    before = small["masked"].model.model.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
     moved = []
     for place, rate in enumerate((1.0, 0.01)):
         (tmp_path / str(place)).mkdir()
         run = tuned(small, tmp_path / str(place), body_rate=rate)
-        now = run.model.module.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
+        now = run.model.model.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
         moved.append(float((now - before).norm()))
     assert 0 < moved[1] < 0.1 * moved[0]
 
@@ -57,8 +58,8 @@ def test_a_slower_body_moves_less(small, tmp_path):
 def test_the_same_objective_and_labels_keep_their_head(small):
     run = small["classification"]
     recipe = Recipe.load("classification", {"model": {"from": str(run.folder / "model")}})
-    model = make_model(recipe, run.model.words)
-    assert torch.equal(model.head.classify.weight, run.model.module.head.classify.weight)
+    model = make_model(recipe, Trained.load(run.folder).words)
+    assert torch.equal(model.head.classify.weight, run.model.model.head.classify.weight)
 
 
 def test_another_family_or_a_lost_folder_is_refused(small, tmp_path):

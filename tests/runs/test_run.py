@@ -34,10 +34,16 @@ def test_a_run_keeps_everything_about_itself(each):
 
 def test_the_model_of_a_run_is_the_one_in_its_folder(each):
     again = Trained.load(each.folder)
-    assert again.objective == each.model.objective == read_folder(each.folder / "model").purpose
-    assert again.words.labels == each.model.words.labels
-    for name, weight in each.model.module.state_dict().items():
+    assert again.objective == each.recipe.objective == read_folder(each.folder / "model").purpose
+    for name, weight in each.model.model.state_dict().items():
         assert torch.equal(weight, again.module.state_dict()[name])
+
+
+def test_the_model_of_a_run_can_be_used_at_once(small, copied):
+    assert copied.model.translate("a b c d").text == "a b c d"
+    assert small["writing"].model.complete("a b", max_tokens=3, seed=1).tokens
+    assert small["classification"].model.classify("a b c").label in "abcdefghij"
+    assert small["masked"].model.fill("a [MASK] c").text
 
 
 def test_validation_says_what_its_objective_can(small):
@@ -81,7 +87,7 @@ def test_a_tokenizer_is_learned_on_the_training_part_alone(tmp_path):
         },
         show=False,
     )
-    tokenizer = run.model.words.tokenizers.source
+    tokenizer = run.model.tokenizers.source
     chosen = HeldOut.choose(lines, run.recipe.data.held_out, run.recipe.data.most_held_out)
     held = [line.split()[0] for line in lines if chosen.holds(line)]
     assert held
@@ -93,7 +99,7 @@ def test_separate_vocabularies_work_and_are_kept(tmp_path, small_run):
     run = small_run(
         "translation", tmp_path, steps=2, tokenizer={"joint": False}, model={"share_embeddings": True}
     )
-    assert not run.model.words.tokenizers.are_joint
+    assert not run.model.tokenizers.are_joint
     assert not Trained.load(run.folder).module.config.share_embeddings
 
 
@@ -102,7 +108,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, 
         small_run("writing", tmp_path, f"run{place}", steps=2, training={"seed": seed})
         for place, seed in enumerate((3, 3, 4))
     ]
-    heads = [run.model.module.head.weight for run in runs]
+    heads = [run.model.model.head.weight for run in runs]
     assert torch.equal(heads[0], heads[1])
     assert not torch.equal(heads[0], heads[2])
 
@@ -143,6 +149,38 @@ def test_another_run_is_not_resumed(small):
         resume(run.folder, {"training": {"smoothing": 0.3}}, show=False)
     with pytest.raises(UsageError, match="is no run: it has no recipe"):
         resume(run.folder / "model", show=False)
+
+
+def test_files_that_moved_are_found_again(tmp_path, small_run):
+    run = small_run("writing", tmp_path)
+    text = Path(run.recipe.data.text)
+    moved = text.rename(tmp_path / "moved")
+    with pytest.raises(DataError, match="no such file"):
+        resume(run.folder, {"training": {"steps": 6}}, show=False)
+    again = resume(run.folder, {"training": {"steps": 6}, "data": {"text": str(moved)}}, show=False)
+    assert again.step == 6
+
+
+def test_a_run_that_left_no_checkpoint_begins_anew(tmp_path, small_run):
+    import shutil
+
+    run = small_run("writing", tmp_path)
+    shutil.rmtree(run.folder / "checkpoints")
+    again = resume(run.folder, show=False)
+    steps = [
+        event["step"] for event in read_metrics(run.folder / "metrics.jsonl") if event["event"] == "step"
+    ]
+    assert steps == [1, 2, 3, 4]
+    assert again.metrics == run.metrics
+
+
+def test_a_report_that_cannot_be_written_does_not_hide_the_model(tmp_path, small_run, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("regard.runs.run.write_report", full)
+    assert small_run("writing", tmp_path).step == 4
+    assert "No space left on device" in caplog.text
 
 
 def test_changed_text_is_noticed_on_resume(tmp_path, small_run):

@@ -59,9 +59,8 @@ class WritingTask:
 
     def judge(self, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
         """Only text to read; the loss says the rest."""
-        prompts = [settings.prompt or "\n"] * settings.samples
         texts = [
-            continue_text(trained, prompt, settings.sample_tokens, settings.temperature, seed)
-            for seed, prompt in enumerate(prompts)
+            continue_text(trained, settings.prompt, settings.sample_tokens, settings.temperature, seed)
+            for seed in range(settings.samples)
         ]
         return Findings(samples=[Sample(settings.prompt, text) for text in texts])
