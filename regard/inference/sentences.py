@@ -52,8 +52,7 @@ def _halves(part: Part, fits: Callable[[str], bool]) -> Iterator[Part]:
 
 
 def _middle(text: str) -> tuple[int, int]:
-    """The white space nearest to the middle that has something on both sides, or the middle itself."""
+    """The white space nearest to the middle, or the middle itself where there is none."""
     middle = len(text) // 2
-    gaps = [match.span() for match in _SPACE.finditer(text)]
-    inner = [(begin, end) for begin, end in gaps if begin > 0 and end < len(text)]
-    return min(inner, key=lambda gap: abs(gap[0] - middle), default=(middle, middle))
+    gaps = (match.span() for match in _SPACE.finditer(text))
+    return min(gaps, key=lambda gap: abs(gap[0] - middle), default=(middle, middle))

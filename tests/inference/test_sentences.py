@@ -18,6 +18,7 @@ def test_parts_and_gaps_join_to_the_text(text, most):
     assert "".join(part.text + part.gap for part in parts) == text
     assert all(len(part.text) <= most for part in parts)
     assert all(not part.gap.strip() for part in parts)
+    assert all(part.text.strip() for part in parts_of(text.strip(), most))
 
 
 def test_sentences_end_where_people_end_them():
