@@ -10,7 +10,6 @@ from typing import Protocol, TextIO
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from regard.training.events import Event, Finished, Resumed, Saved, StepDone, Validated
@@ -58,7 +57,6 @@ class Pace:
         padding = {} if self.latest.padding is None else {"padding": f"{100 * self.latest.padding:.1f} %"}
         return {
             "step": f"{self.latest.step:,}/{self.steps:,}",
-            "epoch": str(self.latest.epoch),
             "loss": f"{self.loss:.4f}",
             "rate": f"{self.latest.rate:.2e}",
             "tokens/s": f"{self.tokens / max(self.seconds, 1e-9):,.0f}",
@@ -115,8 +113,7 @@ class LiveDisplay:
 
     def say(self, lines: Iterable[str]) -> None:
         """Print lines above the bar."""
-        for line in lines:
-            self.console.print(Text(line))
+        self.console.print(Text("\n".join(lines)))
 
     def close(self) -> None:
         """Leave the last figures standing."""
@@ -125,11 +122,9 @@ class LiveDisplay:
 
     def _view(self) -> RenderableType:
         done = self.pace.latest.step if self.pace.latest else 0
-        figures = Table.grid(padding=(0, 2))
-        figures.add_row(
-            *(Text.assemble((name, "dim"), " ", value) for name, value in self.pace.figures().items())
-        )
-        return Group(ProgressBar(total=self.pace.steps, completed=done), figures)
+        named = [Text.assemble((name, "dim"), " ", value) for name, value in self.pace.figures().items()]
+        lines = [Text("  ").join(named[:3]), Text("  ").join(named[3:])]  # each fits a narrow terminal
+        return Group(ProgressBar(total=self.pace.steps, completed=done), *lines)
 
 
 def make_display(steps: int) -> Display:
