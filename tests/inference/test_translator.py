@@ -65,6 +65,19 @@ def test_a_translation_does_not_depend_on_its_neighbours(request, which, sources
     assert texts_of(padded) == texts_of(alone[:20])
 
 
+@pytest.mark.parametrize("which", ["translator", "guesser"])
+def test_a_translation_is_the_same_without_a_cache(request, which, sources):
+    translator = request.getfixturevalue(which)
+    target = translator.tokenizers.target
+    for source, found in zip(sources[:30], translator.translate(sources[:30], beams=1), strict=True):
+        ids = [target.start]
+        read = torch.tensor([[*translator.tokenizers.source.encode(source), target.end]])
+        with torch.inference_mode():
+            while ids[-1] != target.end and len(ids) <= len(found.tokens):
+                ids.append(int(translator.model(read, torch.tensor([ids]))[0, -1].argmax()))
+        assert ids[1:] == found.tokens.ids.tolist()
+
+
 def test_the_same_call_gives_the_same_bits(guesser, sources):
     assert guesser.translate(sources[:40], n_best=3) == guesser.translate(sources[:40], n_best=3)
 
