@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,6 +40,25 @@ def test_bleu_and_chrf_are_sacrebleus_on_what_the_model_says(copied, tmp_path):
     assert ["case:mixed" in signatures[0], "case:lc" in signatures[1]] == [True, True]
     write_outputs(judgement, tmp_path / "out")
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == outputs
+
+
+def test_the_settings_of_the_search_are_heard(copied, tmp_path, monkeypatch):
+    asked = []
+
+    class Fake:
+        def __init__(self, model, tokenizers):
+            pass
+
+        def translate(self, sentences, **settings):
+            asked.append(settings)
+            return [SimpleNamespace(text=sentence.upper()) for sentence in sentences]
+
+    monkeypatch.setattr("regard.runs.decoding.Translator", Fake)
+    files = write_toy(tmp_path, pairs=20, seed=5)
+    scores = scores_of(evaluate(copied.folder, files=files, asked=Asked(7, 0.9)))
+    assert (asked[0]["beams"], asked[0]["length_penalty"]) == (7, 0.9)
+    assert scores["BLEU lower-cased"] == pytest.approx(100)
+    assert scores["BLEU"] < 1
 
 
 def test_a_run_knows_its_test_part(copied):
@@ -81,6 +101,9 @@ def test_accuracy_agrees_with_the_confusion(small, tmp_path):
     assert found.confusion is not None
     counts = found.confusion.counts
     assert counts.sum() == 3
+    guesses = [run.model.classify(text).label for text in ("a b c", "b c d", "b b b")]
+    assert counts.sum(0).tolist() == [guesses.count(label) for label in found.confusion.labels]
+    assert counts.sum(1).tolist() == [1, 2, *[0] * 8]
     right = 100 * np.trace(counts) / 3
     assert {score.name: score.value for score in found.scores}["accuracy"] == pytest.approx(right)
     assert found.to_json()["confusion"]["counts"] == counts.tolist()
