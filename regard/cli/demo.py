@@ -1,6 +1,10 @@
-"""`regard demo`: a model at work."""
+"""`regard demo`: in minutes from nothing to seeing what "it" looks at."""
 
 from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -8,30 +12,45 @@ commands = typer.Typer()
 
 EXAMPLES = """\b
 Examples:
-  regard demo
+  regard demo                          train, translate the lectures' sentences, look inside
+  regard demo "My cat is small."       a sentence of your own
+  regard demo writing                  a model that goes on writing
+  regard demo --reverse                French to English
+  regard demo --show-corpus 3          what it learns from
+  regard demo --check --json           measure what is promised; exit 1 where it is missed
 """
 
 
 @commands.command(epilog=EXAMPLES)
-def demo() -> None:
-    """Build a small model, show its stack and what one forward pass gives."""
-    import torch
-    from rich.console import Console
+def demo(
+    what: Annotated[
+        str | None, typer.Argument(metavar="[writing | SENTENCE | N]", help="Without it, the whole story.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train anew.")] = False,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="French to English; a model of its own.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Train anew and measure the promises.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --check: end with JSON.")] = False,
+    show_corpus: Annotated[
+        bool, typer.Option("--show-corpus", help="Print 3 pairs of each family, or as many as you say.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the model here, not in the user's cache.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.")
+    ] = None,
+) -> None:
+    """Train a small English-French model on sentences that Regard makes itself, and look inside it.
 
-    from regard.model.config import ModelConfig
-    from regard.model.describe import describe
-    from regard.model.transformer import build_model
+    The first time takes minutes, after that the model is kept: as `demo` for every command with a MODEL.
+    """
+    begun = time.perf_counter()
+    from regard.demo.story.show import Request, show, show_corpus_of
+    from regard.runs.toml import read_overrides
 
-    torch.manual_seed(0)
-    config = ModelConfig.named("tiny", vocabulary=1000)
-    model = build_model(config).eval()
-    Console().print(describe(model))
-    source, target = (torch.randint(config.vocabulary, (1, length)) for length in (9, 6))
-    with torch.inference_mode():
-        logits = model(source, target)
-    print(f"source ids {tuple(source.shape)}, target ids {tuple(target.shape)}, logits {tuple(logits.shape)}")
-    print("likeliest ids to follow the last target id:")
-    best = logits[0, -1].softmax(-1).topk(3)
-    for token, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True):
-        print(f"  {token:3}  {probability:.4f}")
-    print("These weights are random and know nothing yet; a demo with a trained model is to come.")
+    request = Request(what, reverse, fresh, check, as_json, out, read_overrides(settings or []))
+    if show_corpus:
+        return show_corpus_of(request)
+    raise typer.Exit(show(request, begun))

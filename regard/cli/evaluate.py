@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.lines import Model
+
 commands = typer.Typer()
 
 EXAMPLES = """\b
@@ -22,7 +24,7 @@ Examples:
 
 @commands.command(epilog=EXAMPLES)
 def evaluate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or a run's.")],
+    model: Model,
     source: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Sentences to translate.")] = None,
     target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
     tsv: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Both in one table.")] = None,

@@ -11,7 +11,11 @@ from typing import IO, Annotated, Any
 
 import typer
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or a run's.")]
+from regard.cli.builtin import folder_of
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model folder, or a run's, or demo.", callback=folder_of)
+]
 Text = Annotated[
     str | None,
     typer.Argument(metavar="[TEXT | -]", help="A text; - reads lines from stdin.", show_default=False),

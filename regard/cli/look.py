@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.lines import Model
+
 commands = typer.Typer()
 
 EXAMPLES = """\b
@@ -26,7 +28,7 @@ def _option(meaning: str, metavar: str | None = None) -> Any:
 
 @commands.command(epilog=EXAMPLES)
 def look(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder, or the folder of a run.")],
+    model: Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
     target: Annotated[str | None, _option("A translation to look at, or how the text goes on.")] = None,
     kind: Annotated[str | None, _option("encoder, decoder or cross.")] = None,

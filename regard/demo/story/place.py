@@ -14,7 +14,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,24 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Place:
-    """The folder of one model, and the fingerprint of what it must have been made of."""
+    """The folder of one model, and what the model in it must have been made of.
+
+    `settings` replaces what the recipe says; `pairs` 0 stands for the usual many.
+    """
 
     name: str
     path: Path
-    fingerprint: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    pairs: int = 0
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Grammar, recipe, changes to it and the layout of the folder, as one short word."""
+        said = [FORMAT, self.name, dict(self.settings), self.pairs]
+        made_of = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+        for file in [find_recipe(RECIPES[self.name]), *sorted(GRAMMAR.glob("*.py"))]:
+            made_of.update(file.read_bytes())
+        return made_of.hexdigest()[:16]
 
     def facts(self) -> dict[str, Any] | None:
         """What is known of the model; None where there is none, or one made of something else."""
@@ -60,13 +74,11 @@ class Place:
             Path(work, "run").rename(self.path)
 
 
-def find_place(
-    name: str, out: Path | None = None, settings: Mapping[str, Any] | None = None, pairs: int = 0
-) -> Place:
+def find_place(name: str, out: Path | None = None, settings: Mapping[str, Any] | None = None) -> Place:
     """The place of a built-in model: the user's cache, or the folder given."""
     if settings and out is None:
         raise UsageError("--set makes a model of its own, which needs a folder of its own; add --out DIR")
-    return Place(name, out or cache_folder() / name, fingerprint(name, settings or {}, pairs))
+    return Place(name, out or cache_folder() / name, settings or {})
 
 
 def trained_folder(name: str) -> Path:
@@ -86,14 +98,6 @@ def cache_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "regard"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
-
-
-def fingerprint(name: str, settings: Mapping[str, Any], pairs: int = 0) -> str:
-    """What a model is made of, as one short word: grammar, recipe, changes to it, layout of the folder."""
-    made_of = hashlib.sha256(json.dumps([FORMAT, name, dict(settings), pairs], sort_keys=True).encode())
-    for file in [find_recipe(RECIPES[name]), *sorted(GRAMMAR.glob("*.py"))]:
-        made_of.update(file.read_bytes())
-    return made_of.hexdigest()[:16]
 
 
 def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:

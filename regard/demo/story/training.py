@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.demo.corpus import PAIRS, Corpus, Language, built_in, corpus
-from regard.demo.story.judging import judge, links_of
+from regard.demo.story.links import links_of
 from regard.demo.story.place import COMMANDS, RECIPES, Place, forget, write_facts
+from regard.demo.story.promises import judge
 from regard.demo.things import quick_brown_fox
 from regard.errors import Interrupted
-from regard.inference.loading import load
+from regard.inference.loading import load, load_for
 from regard.runs.display import Display, make_display
 from regard.runs.place import RunFolder
 from regard.runs.recipe import Recipe
 from regard.runs.run import Prepared, finish, prepare
-from regard.text.corpus import Pair
 from regard.training.events import Event, Saved
 
 # The writing model is told the typists' sentence so often, one line in a few hundred.
@@ -39,38 +39,36 @@ class Demo:
         return sorted((self.folder / "weights").glob("step-*"))
 
 
-def obtain(
-    place: Place,
-    settings: Mapping[str, Any] | None = None,
-    fresh: bool = False,
-    show: bool = True,
-    pairs: int = 0,
-) -> Demo:
-    """The model of a place: the one that is there, or one trained now. `pairs` 0 takes the usual many."""
+def obtain(place: Place, fresh: bool = False, show: bool = True) -> Demo:
+    """The model of a place: the one that is there, or one trained now."""
     facts = None if fresh else place.facts()
     if facts is None:
-        facts = _train(place, dict(settings or {}), show, _sentences(place, pairs))
+        facts = _train(place, show)
     return Demo(place.path, load(place.path), facts)
 
 
-def _sentences(place: Place, pairs: int) -> Corpus:
+def sentences_for(place: Place) -> Corpus:
+    """The corpus that the model of a place learns from."""
     reverse = place.name == "demo-reverse"
-    return corpus(pairs=pairs or PAIRS, reverse=reverse) if pairs or reverse else built_in()
+    usual = not (place.pairs or reverse)
+    return built_in() if usual else corpus(pairs=place.pairs or PAIRS, reverse=reverse)
 
 
-def _train(place: Place, settings: dict[str, Any], show: bool, sentences: Corpus) -> dict[str, Any]:
+def _train(place: Place, show: bool) -> dict[str, Any]:
     with place.made() as work:
-        begun, run = time.perf_counter(), work / "run"
+        begun, run, sentences = time.perf_counter(), work / "run", sentences_for(place)
+        recipe = Recipe.load(RECIPES[place.name], dict(place.settings))
         (work / "text").mkdir()
-        recipe = Recipe.load(RECIPES[place.name], settings)
         files = _write_corpus(sentences, work / "text", recipe.objective)
         prepared = prepare(recipe.changed({"data": _named(files, work / "text")}), run)
         _finish(prepared, place, show)
-        known: dict[str, Any] = {"fingerprint": place.fingerprint, "name": place.name}
-        known |= {"steps": prepared.recipe.training.steps, "training": time.perf_counter() - begun}
+        known: dict[str, Any] = {"name": place.name, "fingerprint": place.fingerprint}
+        known |= {"steps": recipe.training.steps, "pairs": len(sentences.train)}
+        known |= {"seconds": time.perf_counter() - begun, "words": sorted(_read_words(sentences))}
         if recipe.objective == "translation":
-            known |= judge(load(run), sentences).as_dict() | {"links": links_of(sentences)}
-        known |= {"words": sorted(_read_words(sentences))}
+            known |= asdict(judge(load_for("translate", run), sentences)) | {
+                "links": list(map(asdict, links_of(sentences)))
+            }
         write_facts(run, known)
         _settle(run, prepared.recipe, files, place.path.absolute())
     return known
@@ -83,7 +81,9 @@ def _finish(prepared: Prepared, place: Place, show: bool) -> None:
         finish(prepared, show=False, observers=[display] if display else [], report=False)
     except Interrupted as stopped:
         code = stopped.exit_code - 128
-        raise Interrupted(f"stopped before the model was ready; {COMMANDS[place.name]} begins anew", code) from None
+        raise Interrupted(
+            f"stopped before the model was ready; {COMMANDS[place.name]} begins anew", code
+        ) from None
     finally:
         if display is not None:
             display.close()
@@ -96,7 +96,9 @@ class _Watched:
         self.display: Display = make_display(prepared.recipe.training.steps)
         lines, shape = prepared.material.train.report.kept, prepared.trainer.module
         size = sum(weight.numel() for weight in shape.parameters())
-        self.display.say([f"Training a model of {size:,} numbers on {lines:,} lines that Regard made itself."])
+        self.display.say(
+            [f"Training a model of {size:,} numbers on {lines:,} lines that Regard made itself."]
+        )
 
     def __call__(self, event: Event) -> None:
         if not isinstance(event, Saved):

@@ -1,0 +1,95 @@
+"""What `regard demo` is asked, and what it then does: train or reuse, tell, check."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from regard.demo.story.place import Place, find_place
+from regard.demo.story.promises import PROMISES, Verdict
+from regard.errors import UsageError
+from regard.inspection.by_hand.board import COLOURS, Board
+
+WRITING = "writing"
+SAMPLES = 3  # pairs of each family that --show-corpus prints
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which model is meant, what is asked of it, and how its answer is given."""
+
+    what: str | None = None  # "writing", a sentence to translate, or nothing: the whole story
+    reverse: bool = False
+    fresh: bool = False
+    check: bool = False
+    as_json: bool = False
+    out: Path | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether the model that goes on writing is meant."""
+        return self.what == WRITING
+
+    def place(self) -> Place:
+        """Where the model is, or will be."""
+        if self.is_writing and (self.reverse or self.check):
+            raise UsageError("demo writing goes neither with --reverse nor with --check; leave that out")
+        if self.check and self.what is not None:
+            raise UsageError("--check goes with the whole story; leave the sentence out")
+        if self.as_json and not self.check:
+            raise UsageError("--json goes with --check; add it, or use regard translate demo TEXT --json")
+        name = "demo-writing" if self.is_writing else "demo-reverse" if self.reverse else "demo"
+        return find_place(name, self.out, self.settings)
+
+
+def show(request: Request, begun: float | None = None) -> int:
+    """Do what was asked and give the exit code; `begun` is when the command started."""
+    begun = time.perf_counter() if begun is None else begun
+    place = request.place()
+    from regard.demo.story.sentence import show_own
+    from regard.demo.story.telling import tell
+    from regard.demo.story.training import obtain
+    from regard.demo.story.writing import tell_writing
+
+    demo = obtain(place, request.fresh or request.check)
+    board = Board(Console(theme=COLOURS, highlight=False, stderr=request.as_json))
+    if request.is_writing:
+        tell_writing(board, demo)
+    elif request.what is not None:
+        show_own(board, demo.model, demo.facts, request.what)
+    else:
+        tell(board, demo)
+    if not request.check:
+        return 0
+    return report(Verdict.of(demo.facts, time.perf_counter() - begun), place.name, request.as_json)
+
+
+def show_corpus_of(request: Request) -> None:
+    """Some pairs of each family of the corpus; where something is asked, it is how many."""
+    from regard.demo.corpus import corpus
+    from regard.demo.story.samples import show_samples
+
+    wanted = request.what or str(SAMPLES)
+    if not wanted.isdecimal() or wanted == "0":
+        raise UsageError(f"--show-corpus ({wanted}) takes a number of pairs above 0, or nothing")
+    show_samples(Board(), corpus(reverse=request.reverse), int(wanted))
+
+
+def report(verdict: Verdict, name: str, as_json: bool) -> int:
+    """Say whether every promise is kept, and give the exit code."""
+    missed = verdict.missed(PROMISES[name])
+    for line in missed:
+        print(f"missed: {line}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(verdict.as_dict()))
+    elif not missed:
+        print(f"Every promise is kept, in {verdict.seconds:.0f} seconds.")
+    return 1 if missed else 0

@@ -1,0 +1,34 @@
+"""A demo trained for a few steps on a small corpus: it knows little, and all about it can be checked."""
+
+from __future__ import annotations
+
+import pytest
+
+SETTINGS = {
+    "training": {"steps": 20, "tokens": 512, "validate_every": 20, "keep_weights_every": 2, "threads": 1},
+    "model": {"layers": 1, "width": 32, "feed_forward_width": 32, "context": 32},
+    "validation": {"sentences": 2},
+}
+
+
+@pytest.fixture(scope="session")
+def settings():
+    return SETTINGS
+
+
+@pytest.fixture(scope="session")
+def make_place():
+    from regard.demo.story.place import Place
+
+    def make(folder, name="demo", **changes):
+        return Place(name, folder, {**SETTINGS, **changes}, pairs=4000)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def demo(make_place, tmp_path_factory):
+    """The small English-French model, trained once."""
+    from regard.demo.story.training import obtain
+
+    return obtain(make_place(tmp_path_factory.mktemp("demo") / "model"), show=False)
