@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from regard.demo.corpus import Corpus, split_words
@@ -81,6 +82,18 @@ class Finding:
         return self.heads[:1] if self.is_clean else self.heads[:FEW]
 
 
+@dataclass(frozen=True)
+class Decisive:
+    """The head of cross-attention that the pronoun needs most, and its probability with it and without."""
+
+    word: str
+    position: int  # of the target, at which the pronoun is written
+    layer: int
+    head: int
+    before: float
+    after: float
+
+
 def scene(translator: Translator, linked: Linked) -> Scene:
     """Translate a sentence and look inside."""
     (written,) = translate(translator, [linked.text])
@@ -101,6 +114,20 @@ def find_heads(translator: Translator, scenes: Sequence[Scene], told: Sequence[S
 def pronoun(french: str) -> str:
     """The word that says what "it" is; nothing where there is none."""
     return next((word for word in split_words(french.lower(), "fr") if word in PRONOUNS), "")
+
+
+def decisive(told: Scene) -> Decisive | None:
+    """Each head of cross-attention off by itself: the one without which il or elle loses most."""
+    word = pronoun(told.translation)
+    if not word:
+        return None
+    seen, at = told.seen, PRONOUNS.index(word)
+    found = []
+    for layer, head in product(range(seen.layers("cross")), range(seen.heads)):
+        rivals = switch_off(seen, [("cross", layer, head)], PRONOUNS, translate=False).rivals
+        assert rivals is not None
+        found.append(Decisive(word, rivals.position, layer, head, rivals.before[at], rivals.after[at]))
+    return min(found, key=lambda each: each.after)
 
 
 def links_of(sentences: Corpus) -> list[Linked]:

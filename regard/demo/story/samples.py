@@ -21,7 +21,8 @@ def show_samples(board: Board, sentences: Corpus, each: int) -> None:
     board.title("In all")
     board.say(
         f"{len(sentences.train):,} pairs to learn from, {len(sentences.valid):,} for validation and "
-        f"{len(sentences.test):,} for the test, whose pairs of words never meet in training."
+        f"{len(sentences.test):,} for the test; more than half of those have words that never meet "
+        "in training."
     )
 
 

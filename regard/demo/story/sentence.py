@@ -61,7 +61,7 @@ def interlinear(glossed: list[Glossed], width: int) -> Iterator[Text]:
         said = meaning or "?"
         wide = max(cell_len(token), cell_len(said)) + GAP
         if above.cell_len and above.cell_len + wide - GAP > width:
-            yield from _trimmed(above, below)
+            yield from _trimmed(above, below, Text())
             above, below = Text(), Text()
         above.append(token, "output.bold").append(" " * (wide - cell_len(token)))
         below.append(said, "soft").append(" " * (wide - cell_len(said)))

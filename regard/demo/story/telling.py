@@ -11,7 +11,7 @@ from rich.text import Text
 
 from regard.demo.glossary import gloss
 from regard.demo.lectures import REVERSED, Lecture
-from regard.demo.story.links import FEW, Finding, Scene, Without, find_heads, pronoun, scenes_of
+from regard.demo.story.links import FEW, Finding, Scene, Without, decisive, find_heads, pronoun, scenes_of
 from regard.demo.story.promises import counted, lectures_for, translate
 from regard.demo.story.sentence import interlinear, literal
 from regard.demo.story.training import Demo
@@ -48,6 +48,7 @@ def tell(board: Board, demo: Demo) -> None:
         nouns, adjectives = (find_heads(demo.model, scenes, told, word) for word in ("noun", "adjective"))
         _show_finding(board, nouns, told, "What it is: from “it” to its noun", len(scenes))
         _show_finding(board, adjectives, told, "How it feels: from “it” to the adjective", len(scenes))
+        _show_decisive(board, told)
         _show_steps(board, told[0], nouns.heads[0])
     _show_lectures(board, demo)
     _show_score(board, demo)
@@ -113,6 +114,22 @@ def _show_rows(board: Board, ranked: Ranked, told: Sequence[Scene], named: bool)
         board.lines(word_row(keys.labels(), weights, board.width, {*places}))
 
 
+def _show_decisive(board: Board, told: Sequence[Scene]) -> None:
+    """Where the decoder looks in the English while it writes il or elle."""
+    board.title("While it writes “il” or “elle”")
+    for each in told:
+        found = decisive(each)
+        if found is None:
+            board.say(f"[soft]Neither is written for “{escape(each.linked.text)}”.")
+            continue
+        weights = row_of(each.seen, "cross", found.layer, found.head, [found.position], False)
+        board.say(
+            f"“{found.word}” needs cross layer {found.layer} head {found.head} most "
+            f"({share(found.before)}, without it {share(found.after)}), which looks at:"
+        )
+        board.lines(word_row(each.seen.sides("cross")[1].labels(), weights, board.width))
+
+
 def _told_without(each: Without) -> list[Text]:
     """What became of one sentence, as a row: the end of it, the change, and the two chances."""
     said, now = pronoun(each.before), pronoun(each.after)
@@ -143,8 +160,9 @@ def six_steps(steps: Steps, key: int) -> list[list[Text]]:
     value = {name: steps[name].value for name in ("scores", "scaled", "exponentials", "weights")}
     score, scaled, power, weight = (float(each[key]) for each in value.values())
     told = {
-        "make q, k, v": f"q({word}) = {_vector(steps['query'].value)}  k({other}) = "
-        f"{_vector(steps['keys'].value[key])}  v({other}) = {_vector(steps['values'].value[key])}",
+        "make q, k, v": f"q({word}) = {_vector(steps['query'].value)}\n"
+        f"k({other}) = {_vector(steps['keys'].value[key])}\n"
+        f"v({other}) = {_vector(steps['values'].value[key])}",
         "score": f"q · k = {score:.2f}",
         "divide": f"{score:.2f} / {steps.divisor:.2f} = {scaled:.2f}",
         "softmax": f"e^({scaled:.2f} - largest) / sum = {power:.3f} / "
@@ -199,9 +217,9 @@ def score_lines(facts: Mapping[str, Any]) -> list[str]:
     """What is known of a model, in two sentences."""
     right, total = facts["lectures_right"], facts["lectures_total"]
     return [
-        f"Of {facts['tested']:,} sentences that it never met, with pairs of words that never met, it "
-        f"translates [bold]{100 * facts['exact_match']:.1f} %[/] to the letter; of the lectures' {total}, "
-        f"[bold]{right}[/] are right.",
+        f"Of {facts['tested']:,} sentences that it never met, more than half with words that never met each "
+        f"other in training, it translates [bold]{100 * facts['exact_match']:.1f} %[/] to the "
+        f"letter; of the lectures' {total}, [bold]{right}[/] are right.",
         f"It learned from {facts['pairs']:,} pairs in {facts['steps']:,} steps, "
         f"{duration(facts['seconds'])}.",
     ]

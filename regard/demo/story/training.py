@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -55,6 +56,8 @@ def sentences_for(place: Place) -> Corpus:
 
 
 def _train(place: Place, show: bool) -> dict[str, Any]:
+    if show:
+        print("Making English-French sentences ...", file=sys.stderr, flush=True)
     with place.made() as work:
         begun, run, sentences = time.perf_counter(), work / "run", sentences_for(place)
         recipe = Recipe.load(RECIPES[place.name], dict(place.settings))
