@@ -56,6 +56,8 @@ def show_strange(board: Board, strange: list[str], known: int) -> None:
 
 def interlinear(glossed: list[Glossed], width: int) -> Iterator[Text]:
     """French words in a row, and under each what it says, in as many bands as the width asks for."""
+    if not glossed:
+        return
     above, below = Text(), Text()
     for token, meaning in glossed:
         said = meaning or "?"
