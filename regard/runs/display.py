@@ -124,7 +124,8 @@ class LiveDisplay:
         done = self.pace.latest.step if self.pace.latest else 0
         named = [Text.assemble((name, "dim"), " ", value) for name, value in self.pace.figures().items()]
         lines = [Text("  ").join(named[:3]), Text("  ").join(named[3:])]  # each fits a narrow terminal
-        return Group(ProgressBar(total=self.pace.steps, completed=done), *lines)
+        bar = ProgressBar(total=self.pace.steps, completed=done)
+        return Group(bar, Text(), *lines)  # a bar does not end its line by itself
 
 
 def make_display(steps: int) -> Display:

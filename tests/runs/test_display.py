@@ -60,6 +60,14 @@ def test_the_live_display_shows_the_same():
     assert [text for text in SEEN if text not in printed] == []
 
 
+def test_the_figures_stand_below_the_bar():
+    stream = io.StringIO()
+    display = LiveDisplay(9, Console(file=stream, force_terminal=True, width=60, color_system=None))
+    display(EVENTS[1])
+    display.close()
+    assert any(line.strip().startswith("step") for line in stream.getvalue().splitlines())
+
+
 def test_without_a_terminal_lines_are_plain():
     assert isinstance(make_display(1), PlainLines)
 
