@@ -10,8 +10,9 @@ from hypothesis import settings
 
 # Two workers on two cores: more threads than one each would only wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
-    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TOKENIZERS_PARALLELISM"):
+    for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 # The same examples for everybody; `pytest --hypothesis-profile=explore` draws new ones.

@@ -37,7 +37,7 @@ posix = pytest.mark.skipif(os.name == "nt", reason="signals are other there")
 def program(out: Path, values: dict, *options: str) -> subprocess.CompletedProcess:
     """Train in a process of its own."""
     command = [sys.executable, toy.__file__, str(out), json.dumps(values), *options]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=300)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

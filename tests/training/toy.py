@@ -122,6 +122,7 @@ def in_a_child(work) -> int:
 def kill_at_random(out: Path, values: dict, times: int, seed: int) -> None:
     """Kill a run that saves at every step, again and again, and let it resume by itself each time."""
     instants = random.Random(seed)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads would not live on in a child
     trainer(None, values)  # brings in, once for all children, what torch loads with the first optimizer
     for attempt in range(times):
         folder = out / str(attempt)
