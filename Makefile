@@ -9,13 +9,16 @@ BIN := .venv/bin
 endif
 PIP := $(BIN)/python -m pip install -c constraints.txt
 
-.PHONY: demo test lint format
+.PHONY: demo test lint format browser
 
 demo: .venv/installed
 	$(BIN)/regard demo
 
-test: lint
+test: lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+browser: .venv/installed-for-tests
+	@$(BIN)/python -m tests.studio.chromium
 
 lint: .venv/installed-for-tests
 	$(BIN)/ruff check .

@@ -22,11 +22,12 @@ settings.load_profile("steady")
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """Print the lines that tests left with record_property("summary", ...)."""
-    for report in terminalreporter.stats.get("passed", []):
-        for name, line in report.user_properties:
-            if name == "summary":
-                terminalreporter.write_line(line)
+    """Print the lines that tests left with record_property("summary", ...), each once."""
+    stats = terminalreporter.stats
+    reports = [*stats.get("passed", []), *stats.get("skipped", [])]
+    left = (line for report in reports for name, line in report.user_properties if name == "summary")
+    for line in dict.fromkeys(left):
+        terminalreporter.write_line(line)
 
 
 NOUNS = {"cat": "chat", "dog": "chien", "bird": "pigeon", "child": "gamin", "king": "roi"}
