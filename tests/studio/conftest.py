@@ -1,0 +1,65 @@
+"""A browser, the studio, and what Python sees in the same models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import chromium
+from .models import make_models
+from .serving import serve
+from .watching import visitor
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Where there is no browser, skip what needs one aloud, or fail it."""
+    if "browser" not in getattr(item, "fixturenames", ()) or chromium.find():
+        return
+    if chromium.is_required():
+        pytest.fail(chromium.missing(), pytrace=False)
+    item.user_properties.append(("summary", f"THE STUDIO'S PAGE IS NOT TESTED: {chromium.missing()}"))
+    pytest.skip(chromium.missing())
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        program = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.ARGUMENTS)
+        yield program
+        program.close()
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory) -> dict[str, Path]:
+    """Model folders by what they do: translation, writing, masked, classes."""
+    return make_models(tmp_path_factory.mktemp("studio"))
+
+
+@pytest.fixture(scope="session")
+def inspect(models) -> Callable[..., Any]:
+    """What Python sees in the same model: inspect("translation", text, ...)."""
+    import regard
+
+    load = cache(lambda name: regard.load(models[name]))
+    return lambda name, text, **asked: regard.inspect(load(name), text, **asked)
+
+
+@pytest.fixture(scope="session")
+def studio(models, tmp_path_factory) -> Iterator[str]:
+    """The address of `regard studio` with all four models."""
+    with serve(*models.values(), cache=tmp_path_factory.mktemp("cache")) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser, studio):
+    """A tab of somebody who visits the studio for the first time."""
+    with visitor(browser, studio) as (context, _):
+        yield context.new_page()
