@@ -25,6 +25,8 @@ class TorchTransformer(nn.Module):
             config.width, config.heads, config.layers, config.layers, config.feed_forward_width,
             config.dropout, batch_first=True,
         )  # fmt: skip
+        self.dropout = config.dropout
+        _only_around_sublayers(self.body)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """B S and B T to B T D."""
@@ -36,7 +38,8 @@ class TorchTransformer(nn.Module):
         )  # fmt: skip
 
     def _embed(self, ids: Tensor) -> Tensor:
-        return self.tokens(ids) * self.scale + self.positions[: ids.shape[1]]  # type: ignore[index]
+        x = self.tokens(ids) * self.scale + self.positions[: ids.shape[1]]  # type: ignore[index]
+        return F.dropout(x, self.dropout, self.training) if self.dropout else x
 
 
 class TorchDecoder(nn.Module):
@@ -52,12 +55,24 @@ class TorchDecoder(nn.Module):
         )  # fmt: skip
         norm = nn.LayerNorm(config.width)
         self.body = nn.TransformerEncoder(layer, config.layers, norm, enable_nested_tensor=False)
+        self.dropout = config.dropout
+        _only_around_sublayers(self.body)
 
     def forward(self, ids: Tensor) -> Tensor:
         """B T to B T D."""
         ahead = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
         x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
+        x = F.dropout(x, self.dropout, self.training) if self.dropout else x
         return self.body(x, mask=ahead, is_causal=True)
+
+
+def _only_around_sublayers(body: nn.Module) -> None:
+    """Dropout on residuals, as the paper has it: none inside attention and the feed-forward."""
+    for module in body.modules():
+        if isinstance(module, nn.MultiheadAttention):
+            module.dropout = 0.0
+        elif isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+            module.dropout.p = 0.0
 
 
 def _gelu_tanh(x: Tensor) -> Tensor:
@@ -66,8 +81,26 @@ def _gelu_tanh(x: Tensor) -> Tensor:
 
 def marian(config: ModelConfig) -> nn.Module:
     """transformers' MarianModel, through torch's fused attention."""
-    library = _transformers()
-    theirs = library.MarianConfig(
+    return _transformers().MarianModel(_marian(config))
+
+
+def marian_with_head(config: ModelConfig) -> nn.Module:
+    """The same with its head, tied to the embeddings."""
+    return _transformers().MarianMTModel(_marian(config))
+
+
+def gpt2(config: ModelConfig) -> nn.Module:
+    """transformers' GPT2Model, through torch's fused attention."""
+    return _transformers().GPT2Model(_gpt2(config))
+
+
+def gpt2_with_head(config: ModelConfig) -> nn.Module:
+    """The same with its head, tied to the embeddings."""
+    return _transformers().GPT2LMHeadModel(_gpt2(config))
+
+
+def _marian(config: ModelConfig) -> Any:
+    return _transformers().MarianConfig(
         vocab_size=config.vocabulary, d_model=config.width, encoder_layers=config.layers,
         decoder_layers=config.layers, encoder_attention_heads=config.heads,
         decoder_attention_heads=config.heads, encoder_ffn_dim=config.feed_forward_width,
@@ -75,19 +108,15 @@ def marian(config: ModelConfig) -> nn.Module:
         attention_dropout=0.0, activation_dropout=0.0, max_position_embeddings=512, scale_embedding=True,
         pad_token_id=PAD, decoder_start_token_id=PAD, use_cache=False, attn_implementation="sdpa",
     )  # fmt: skip
-    return library.MarianModel(theirs)
 
 
-def gpt2(config: ModelConfig) -> nn.Module:
-    """transformers' GPT2Model, through torch's fused attention."""
-    library = _transformers()
-    theirs = library.GPT2Config(
+def _gpt2(config: ModelConfig) -> Any:
+    return _transformers().GPT2Config(
         vocab_size=config.vocabulary, n_positions=config.context, n_embd=config.width, n_layer=config.layers,
         n_head=config.heads, n_inner=config.feed_forward_width, resid_pdrop=config.dropout,
         embd_pdrop=config.dropout, attn_pdrop=0.0, use_cache=False, attn_implementation="sdpa",
         bos_token_id=0, eos_token_id=0,
     )  # fmt: skip
-    return library.GPT2Model(theirs)
 
 
 def _transformers() -> Any:

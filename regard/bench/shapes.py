@@ -59,3 +59,18 @@ def translation_batch(vocabulary: int, sentences: int = 292, seed: int = 0) -> T
 def language_batch(vocabulary: int, rows: int, length: int, seed: int = 0) -> Tensor:
     """Full windows of text, B T."""
     return torch.randint(0, vocabulary, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def translation_operations(config: ModelConfig, batch: TranslationBatch) -> float:
+    """Multiplications and additions of forward and backward, of real tokens in matrix products alone."""
+    source = int((batch.source != PAD).sum())
+    square, inner = config.width**2, 2 * config.width * config.feed_forward_width
+    encoder, decoder, memory = 4 * square + inner, 6 * square + inner, 2 * square
+    return 6.0 * config.layers * (source * (encoder + memory) + batch.tokens * decoder)
+
+
+def language_operations(config: ModelConfig, tokens: int) -> float:
+    """The same of a decoder alone, the head left out."""
+    matrices = config.layers * (4 * config.width**2 + 2 * config.width * config.feed_forward_width)
+    attention = config.layers * config.width * config.context  # half of 2 T D: no looking ahead
+    return 6.0 * tokens * (matrices + attention)

@@ -1,4 +1,4 @@
-"""Taking turns: contenders do the same work in one process, one after the other, again and again.
+"""Taking turns: contenders do the same work in one run, one after the other, again and again.
 
 Machines are shared and noisy, so a speed means little and a ratio of neighbours in time a lot.
 """
@@ -11,15 +11,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 OURS = "regard"
+COMPILED = "compiled"
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that can do one piece of the work."""
+    """Something that can do one piece of the work, and say how long it took where it keeps its own time.
+
+    `setting` tells ways of running the same contender apart: it counts at its best. `agreement` is the
+    share of its output that equals ours, where the work has an output that should.
+    """
 
     name: str
-    work: Callable[[], object]
-    compiled: bool = False
+    work: Callable[[], float | None]
+    setting: str = ""
+    agreement: float | None = None
+    leave: Callable[[], object] = lambda: None
+
+    @property
+    def title(self) -> str:
+        """Who it is and how it runs."""
+        return f"{self.name} ({self.setting})" if self.setting else self.name
+
+    @property
+    def compiled(self) -> bool:
+        """Whether torch.compile had a hand in it."""
+        return self.setting == COMPILED
 
 
 @dataclass(frozen=True)
@@ -34,65 +51,102 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of a case: speeds by median, and the ratio to the best eager peer, turn by turn."""
+class Ratio:
+    """One of ours over one of the peers, turn by turn."""
 
-    case: Case
-    speeds: dict[str, float]
-    compiled: dict[str, float]
-    ratios: list[float]
-    best: str
+    ours: str
+    theirs: str
+    turns: list[float]
 
     @property
-    def ratio(self) -> float:
-        """The median over all turns of our speed over the best peer's in the same turn."""
-        return statistics.median(self.ratios)
+    def median(self) -> float:
+        """The median over all turns of our speed over theirs in the same turn."""
+        return statistics.median(self.turns)
 
     @property
-    def spread(self) -> tuple[float, float]:
-        """The quartiles of that ratio."""
-        low, _, high = statistics.quantiles(self.ratios, n=4)
+    def quartiles(self) -> tuple[float, float]:
+        """Between them lies the middle half of the turns."""
+        low, _, high = statistics.quantiles(self.turns, n=4)
         return low, high
 
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case: how long every contender took at each of its turns."""
+
+    case: Case
+    contenders: list[Contender]
+    seconds: dict[str, list[float]]
+
+    @property
+    def speeds(self) -> dict[str, float]:
+        """Everybody's median speed, by title."""
+        return {title: self.case.amount / statistics.median(taken) for title, taken in self.seconds.items()}
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """Our best over the best of the peers; None where no peer is there."""
+        return self._ratio(self.contenders)
+
+    @property
+    def eager_ratio(self) -> Ratio | None:
+        """The same among those that are not compiled."""
+        return self._ratio([contender for contender in self.contenders if not contender.compiled])
+
     def as_dict(self) -> dict[str, object]:
-        """For programs: regard's figure, its peers', and the ratio of ours to the best of them."""
-        peers = {name: round(speed, 1) for name, speed in self.speeds.items() if name != OURS}
-        return {
-            "case": self.case.name,
-            "unit": self.case.unit,
-            "regard": round(self.speeds[OURS], 1),
-            "peers": peers,
-            "ratio": round(self.ratio, 3),
-            "spread": [round(edge, 3) for edge in self.spread],
-            "compiled": {name: round(speed, 1) for name, speed in self.compiled.items()},
-        }
+        """For programs: our figure, the peers' each at its best, and the ratio to the best of them."""
+        found: dict[str, object] = {"case": self.case.name, "unit": self.case.unit}
+        best = self._best_by_name()
+        found |= {OURS: best.pop(OURS), "peers": best}
+        for name, ratio in (("ratio", self.ratio), ("eager_ratio", self.eager_ratio)):
+            found[name] = None if ratio is None else round(ratio.median, 3)
+        if (ratio := self.ratio) is not None:
+            found["spread"] = [round(edge, 3) for edge in ratio.quartiles]
+        found["all"] = {title: round(speed, 1) for title, speed in self.speeds.items()}
+        agreement = {c.title: round(c.agreement, 4) for c in self.contenders if c.agreement is not None}
+        return found | ({"agreement": agreement} if agreement else {})
+
+    def _best_by_name(self) -> dict[str, float]:
+        best: dict[str, float] = {}
+        for contender in self.contenders:
+            speed = round(self.speeds[contender.title], 1)
+            best[contender.name] = max(best.get(contender.name, 0.0), speed)
+        return best
+
+    def _ratio(self, some: list[Contender]) -> Ratio | None:
+        ours = [contender.title for contender in some if contender.name == OURS]
+        theirs = [contender.title for contender in some if contender.name != OURS]
+        if not theirs:
+            return None
+        a, b = (max(titles, key=self.speeds.__getitem__) for titles in (ours, theirs))
+        pairs = zip(self.seconds[a], self.seconds[b], strict=True)
+        return Ratio(a, b, [slow / fast for fast, slow in pairs])
 
 
 def take_turns(case: Case, turns: int = 9, clock: Callable[[], float] = time.perf_counter) -> Outcome:
     """Let all contenders of a case do the work in turns, after two pieces each to get warm."""
     contenders = case.contenders()
-    for contender in contenders:
-        contender.work()
-        contender.work()
-    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    for turn in range(turns):
-        for contender in _rotated(contenders, turn):  # nobody always follows the same neighbour
-            started = clock()
+    seconds: dict[str, list[float]] = {contender.title: [] for contender in contenders}
+    try:
+        for contender in contenders:
             contender.work()
-            seconds[contender.name].append(clock() - started)
-    return _outcome(case, contenders, seconds)
+            contender.work()
+        for turn in range(turns):
+            for contender in _rotated(contenders, turn):  # nobody always follows the same neighbour
+                seconds[contender.title].append(_timed(contender, clock))
+    finally:
+        for contender in contenders:
+            contender.leave()
+    return Outcome(case, contenders, seconds)
+
+
+def _timed(contender: Contender, clock: Callable[[], float]) -> float:
+    started = clock()
+    own = contender.work()
+    return clock() - started if own is None else own
 
 
 def _rotated(contenders: list[Contender], turn: int) -> Iterator[Contender]:
     start = turn % len(contenders)
     yield from contenders[start:]
     yield from contenders[:start]
-
-
-def _outcome(case: Case, contenders: list[Contender], seconds: dict[str, list[float]]) -> Outcome:
-    speeds = {name: case.amount / statistics.median(taken) for name, taken in seconds.items()}
-    eager = {c.name: speeds[c.name] for c in contenders if not c.compiled}
-    compiled = {c.name: speeds[c.name] for c in contenders if c.compiled}
-    best = max((name for name in eager if name != OURS), key=eager.__getitem__)
-    ratios = [theirs / ours for theirs, ours in zip(seconds[best], seconds[OURS], strict=True)]
-    return Outcome(case, eager, compiled, ratios, best)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,10 @@ commands = typer.Typer()
 
 EXAMPLES = """\b
 Examples:
-  regard bench model                              all shapes, eager
-  regard bench model --case mt-tiny --profile     one shape, and where our time goes
-  regard bench model --compiled --json            compiled twins beside, an object a line
+  regard bench model                              forward and backward of all shapes, eager
+  regard bench train --case mt-tiny --compiled    whole training steps, compiled twins beside
+  regard bench decode --case tiny-1 --json        decoding, an object a line for programs
+  regard bench train --case mt-tiny --profile     and where our own time goes
 """
 
 bench = typer.Typer(
@@ -21,33 +22,69 @@ bench = typer.Typer(
 )
 commands.add_typer(bench, name="bench")
 
+Cases = Annotated[list[str] | None, typer.Option("--case", help="A shape; may be given again.")]
+Turns = Annotated[int, typer.Option(min=4, max=1000, help="Turns each contender takes.")]
+Threads = Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")]
+Compiled = Annotated[bool, typer.Option(help="Also compiled twins; takes minutes.")]
+Profile = Annotated[bool, typer.Option("--profile", help="Show where our own time goes.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print an object a line for programs.")]
+
 
 @bench.command(epilog=EXAMPLES)
 def model(
-    case: Annotated[list[str] | None, typer.Option(help="A shape; may be given again.")] = None,
-    turns: Annotated[int, typer.Option(min=4, max=1000, help="Turns each contender takes.")] = 9,
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")] = 0,
-    compiled: Annotated[bool, typer.Option(help="Also compiled twins; takes minutes.")] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Show where our own time goes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an object a line for programs.")] = False,
+    case: Cases = None,
+    turns: Turns = 9,
+    threads: Threads = 0,
+    compiled: Compiled = False,
+    profile: Profile = False,
+    as_json: AsJson = False,
 ) -> None:
     """Forward and backward of the stack, beside torch.nn.Transformer and transformers."""
+    from regard.bench import model as room
+
+    _set_threads(threads)
+    _run(room.cases(compiled), case, turns, profile, as_json)
+
+
+@bench.command(epilog=EXAMPLES)
+def train(
+    case: Cases = None,
+    turns: Turns = 9,
+    threads: Threads = 0,
+    compiled: Compiled = False,
+    profile: Profile = False,
+    as_json: AsJson = False,
+) -> None:
+    """Whole training steps, beside torch.nn.Transformer, transformers and a plain GPT loop."""
+    from regard.bench import train as room
+
+    _set_threads(threads)
+    _run(room.cases(compiled), case, turns, profile, as_json)
+
+
+def _set_threads(threads: int) -> None:
     import torch
 
-    from regard.bench import model as room
+    if threads:
+        torch.set_num_threads(threads)
+
+
+def _run(cases: list[Any], names: list[str] | None, turns: int, profile: bool, as_json: bool) -> None:
+    """Let the chosen cases take their turns, and print what comes of each."""
+    import torch
+
+    from regard.bench import machine
     from regard.bench.report import heading, line
     from regard.bench.turns import take_turns
     from regard.tables import Table
 
-    if threads:
-        torch.set_num_threads(threads)
-    known = Table("case", {found.name: found for found in room.cases(compiled)})
-    chosen = [known.find(name) for name in case or known]
-    peak = room.gemm_speed()
+    known = Table("case", {found.name: found for found in cases})
+    chosen = [known.find(name) for name in names or known]
+    peak = machine.gemm_speed()
     if not as_json:
         print(heading(torch.get_num_threads(), peak))
     for one in chosen:
         outcome = take_turns(one, turns)
         print(json.dumps(outcome.as_dict()) if as_json else line(outcome, peak), flush=True)
         if profile:
-            print(room.profile(one))
+            print(machine.profile(one))

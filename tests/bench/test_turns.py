@@ -1,4 +1,4 @@
-"""Taking turns: the ratio is of neighbours in time, and the best eager peer is the one that counts."""
+"""Taking turns: the ratio is of neighbours in time, and a peer counts at its best."""
 
 import itertools
 import json
@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from regard.bench.report import line
 from regard.bench.turns import Case, Contender, take_turns
 
 
@@ -29,17 +30,55 @@ def case(clock, **seconds):
 
         return go
 
-    contenders = [Contender(name, work(name), compiled=name.endswith("compiled")) for name in seconds]
+    contenders = [Contender(name.partition("_")[0], work(name), name.partition("_")[2]) for name in seconds]
     return Case("a-case", "things/s", 10.0, lambda: contenders)
 
 
-def test_the_ratio_is_to_the_best_eager_peer():
+def test_the_ratio_is_to_the_best_peer_and_to_the_best_eager_one():
     clock = FakeClock()
     outcome = take_turns(case(clock, regard=1.0, slow=4.0, fast=2.0, fast_compiled=0.5), 9, clock)
-    assert outcome.best == "fast"
-    assert outcome.ratio == pytest.approx(2.0, rel=0.05)
-    assert set(outcome.compiled) == {"fast_compiled"}
-    assert outcome.spread[0] <= outcome.ratio <= outcome.spread[1]
+    assert outcome.ratio.theirs == "fast (compiled)"
+    assert outcome.ratio.median == pytest.approx(0.5, rel=0.05)
+    assert outcome.eager_ratio.theirs == "fast"
+    assert outcome.eager_ratio.median == pytest.approx(2.0, rel=0.05)
+    low, high = outcome.ratio.quartiles
+    assert low <= outcome.ratio.median <= high
+    assert "regard to fast: 2.0" in line(outcome, 1e9)
+
+
+def test_everybody_counts_at_its_best_setting():
+    clock = FakeClock()
+    outcome = take_turns(case(clock, regard=2.0, regard_compiled=1.0, peer_a=8.0, peer_b=4.0), 7, clock)
+    found = outcome.as_dict()
+    assert outcome.ratio.ours == "regard (compiled)"
+    assert found["peers"] == {"peer": found["all"]["peer (b)"]}
+    assert found["regard"] == found["all"]["regard (compiled)"]
+    assert found["ratio"] == pytest.approx(4.0, rel=0.05)
+    assert found["eager_ratio"] == pytest.approx(2.0, rel=0.05)
+
+
+def test_without_a_peer_there_is_a_figure_and_no_ratio():
+    clock = FakeClock()
+    outcome = take_turns(case(clock, regard=2.0), 4, clock)
+    assert outcome.as_dict()["ratio"] is None
+    assert "no peer is here" in line(outcome, 1e9)
+
+
+def test_a_contender_that_keeps_its_own_time_is_believed():
+    contenders = [Contender("regard", lambda: 0.5), Contender("peer", lambda: 2.0)]
+    outcome = take_turns(Case("c", "u", 1.0, lambda: contenders), turns=4)
+    assert outcome.speeds == {"regard": 2.0, "peer": 0.5}
+
+
+def test_contenders_leave_even_where_one_of_them_fails():
+    left = []
+    contenders = [
+        Contender("regard", lambda: None, leave=lambda: left.append("regard")),
+        Contender("peer", lambda: 1 // 0, leave=lambda: left.append("peer")),
+    ]
+    with pytest.raises(ZeroDivisionError):
+        take_turns(Case("c", "u", 1.0, lambda: contenders))
+    assert left == ["regard", "peer"]
 
 
 def test_programs_get_the_agreed_object():
@@ -58,25 +97,16 @@ def test_everybody_warms_up_and_takes_every_turn():
     assert calls[4:8] == ["regard", "peer", "peer", "regard"]
 
 
-def test_the_command_prints_an_object_a_line():
+@pytest.mark.parametrize("room", ["model", "train"])
+def test_the_command_prints_an_object_a_line(room):
     pytest.importorskip("transformers")
-    command = [
-        sys.executable,
-        "-m",
-        "regard",
-        "bench",
-        "model",
-        "--case",
-        "lm-small",
-        "--turns",
-        "4",
-        "--json",
-    ]
+    command = [sys.executable, "-m", "regard", "bench", room, "--case", "lm-small", "--turns", "4", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
     found = json.loads(done.stdout)
     assert found["case"] == "lm-small"
     assert found["regard"] > 0
-    assert set(found["peers"]) == {"torch.nn.Transformer", "transformers"}
+    plain = {"plain GPT loop"} if room == "train" else set()
+    assert set(found["peers"]) == {"torch.nn.Transformer", "transformers"} | plain
 
 
 def test_an_unknown_case_is_answered_with_the_nearest():

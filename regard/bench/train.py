@@ -1,0 +1,169 @@
+"""`regard bench train`: whole steps of training, from a batch to updated weights.
+
+Forward, loss, backward, clipping and the same fused AdamW for everybody; dropout where the paper has it
+(embeddings and residuals), none in attention. Translation is smoothed by 0.1: by each peer over full logits
+in torch's cross_entropy, by Regard in its own loss.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.bench.machine import has_compiler
+from regard.bench.peers import TorchDecoder, TorchTransformer, gpt2_with_head, marian_with_head
+from regard.bench.plain import PlainGPT
+from regard.bench.shapes import (
+    LANGUAGE_MODELS,
+    PAD,
+    TRANSLATION,
+    TranslationBatch,
+    language_batch,
+    language_operations,
+    translation_batch,
+    translation_operations,
+)
+from regard.bench.turns import COMPILED, OURS, Case, Contender
+from regard.model.config import ModelConfig
+from regard.model.transformer import build_model
+from regard.text.collate import ParallelBatch, TextBatch
+from regard.training.compiling import compile_blocks
+from regard.training.objectives import Objective, build_objective
+from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
+from regard.training.settings import TrainingSettings
+
+DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
+START = 2  # begins a target
+Peer = tuple[str, Callable[[], nn.Module], Callable[[Any], Tensor]]
+
+
+def cases(compiled: bool = False) -> list[Case]:
+    """The four shapes, with compiled twins of all contenders if asked for."""
+    translations = [_translation(name, config, compiled) for name, config in TRANSLATION.items()]
+    models = [_language(name, config, rows, compiled) for name, (config, rows) in LANGUAGE_MODELS.items()]
+    return translations + models
+
+
+def _translation(name: str, config: ModelConfig, compiled: bool) -> Case:
+    config, batch = config.changed(dropout=DROPOUT), translation_batch(config.vocabulary)
+    source, target, given = batch.source, batch.target, _moved_right(batch.target)
+    exists = (source != PAD).long()
+
+    def loss(logits: Tensor) -> Tensor:
+        flat = logits.flatten(0, 1)
+        return F.cross_entropy(flat, target.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
+
+    def with_torch(model: Any) -> Tensor:
+        return loss(F.linear(model(source, given), model.tokens.weight))
+
+    def with_transformers(model: Any) -> Tensor:
+        return loss(model(input_ids=source, attention_mask=exists, decoder_input_ids=given).logits)
+
+    peers: list[Peer] = [
+        ("torch.nn.Transformer", lambda: TorchTransformer(config), with_torch),
+        ("transformers", lambda: marian_with_head(config), with_transformers),
+    ]
+    ours = _Ours(lambda: build_objective("translation", build_model(config), SMOOTHING), _parallel(batch))
+    operations = translation_operations(config, batch) + 6.0 * batch.tokens * _head(config)
+    return Case(name, "target tokens/s", batch.tokens, lambda: _contenders(ours, peers, compiled), operations)
+
+
+def _language(name: str, config: ModelConfig, rows: int, compiled: bool) -> Case:
+    config = config.changed(dropout=DROPOUT)
+    text = language_batch(config.vocabulary, rows, config.context + 1)
+    ids, next_ids = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+
+    def loss(logits: Tensor) -> Tensor:
+        return F.cross_entropy(logits.flatten(0, 1), next_ids.flatten())
+
+    peers: list[Peer] = [
+        ("plain GPT loop", lambda: PlainGPT(config), lambda model: loss(model(ids))),
+        (
+            "torch.nn.Transformer",
+            lambda: TorchDecoder(config),
+            lambda model: loss(F.linear(model(ids), model.tokens.weight)),
+        ),
+        ("transformers", lambda: gpt2_with_head(config), lambda model: loss(model(input_ids=ids).logits)),
+    ]
+    batch = TextBatch(ids.numpy(), next_ids.numpy(), np.ones(ids.shape, dtype=bool))
+    ours = _Ours(lambda: build_objective("writing", build_model(config)), batch)
+    operations = language_operations(config, ids.numel()) + 6.0 * ids.numel() * _head(config)
+    return Case(name, "tokens/s", ids.numel(), lambda: _contenders(ours, peers, compiled), operations)
+
+
+class _Ours:
+    """What `regard train` does at a step, with the settings that the peers have too."""
+
+    def __init__(self, make: Callable[[], Objective], batch: ParallelBatch | TextBatch):
+        self._make, self._batch = make, batch
+        self._settings = TrainingSettings(optimizer="adamw", clip=1.0)
+
+    def step(self, compiled: bool = False) -> Callable[[], None]:
+        objective, batch = self._make().train(), self._batch
+        optimizer = build_optimizer(objective, self._settings)
+        set_rate(optimizer, RATE)
+        if compiled:
+            compile_blocks(objective)
+
+        def step() -> None:
+            loss, count = objective(batch)
+            loss.backward()
+            norm = scale_and_clip(gradients_of(optimizer), count, self._settings.clip)
+            torch.stack([loss.detach(), norm]).tolist()  # both are looked at, at every step
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+
+def _contenders(ours: _Ours, peers: list[Peer], compiled: bool) -> list[Contender]:
+    contenders = [Contender(OURS, ours.step())]
+    contenders += [Contender(name, _step(make(), run)) for name, make, run in peers]
+    if compiled and has_compiler():
+        contenders.append(Contender(OURS, ours.step(compiled=True), COMPILED))
+        contenders += [
+            Contender(name, _step(make(), torch.compile(run)), COMPILED) for name, make, run in peers
+        ]
+    return contenders
+
+
+def _step(model: nn.Module, run: Callable[[Any], Tensor]) -> Callable[[], None]:
+    """A peer's step as its users write it, the optimizer's settings being ours."""
+    usual = TrainingSettings()
+    parameters = list(model.train().parameters())
+    optimizer = torch.optim.AdamW(
+        parameters, lr=RATE, betas=usual.betas, eps=usual.epsilon, weight_decay=usual.weight_decay, fused=True
+    )
+
+    def step() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the peers warn about how they are called
+            loss = run(model)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        loss.item()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def _moved_right(target: Tensor) -> Tensor:
+    """What the decoder is given: the start, then each target token but the last."""
+    moved = torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1)
+    return moved.masked_fill(target == PAD, PAD)
+
+
+def _parallel(batch: TranslationBatch) -> ParallelBatch:
+    source, target = batch.source.numpy(), batch.target.numpy()
+    return ParallelBatch(source, source != PAD, _moved_right(batch.target).numpy(), target, target != PAD)
+
+
+def _head(config: ModelConfig) -> int:
+    return config.width * config.vocabulary
