@@ -120,6 +120,7 @@ def _from_it(
 
 
 def most_telling(seen: Inspection, kind: str, layer: int, weights: np.ndarray) -> Pinned:
+    """Of some heads of a layer, H Q K, the one that tells most, counted among them, and its best row."""
     """The head among these weights, H Q K, whose rows tell most, and its most telling row."""
     queries, keys = seen.sides(kind)
     many = np.arange(1, len(queries) + 1) if kind == "decoder" else np.full(len(queries), len(keys))
