@@ -1,0 +1,106 @@
+/** Taking a picture away: PNG, SVG and CSV made in the browser, npz and HTML by the server, and the link. */
+
+import { make } from "./dom.js";
+
+const SERVED = { npz: "npz", html: "HTML" };
+
+/**
+ * Buttons for what there is: offerSaves(root, {name, canvas, svg, table, address, link, announce, onerror}).
+ *
+ * canvas, svg, table   functions that give a canvas, an svg element, {columns, rows}
+ * address              a function from an ending ("npz", "html") to where the server gives that file, or null
+ * link                 a function that gives the address of what is seen, or null
+ */
+export function offerSaves(root, { name, canvas, svg, table, address, link, announce = () => {}, onerror = announce }) {
+  const saving = (work) => async () => {
+    try {
+      await work();
+    } catch (error) {
+      onerror(error.message);
+    }
+  };
+  const png = canvas ? () => savePng(name, canvas()) : () => savePngOfSvg(name, svg());
+  const list = make("ul", { class: "saves" });
+  const offer = (text, label, work) =>
+    list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick: saving(work) })));
+  if (canvas || svg) offer("PNG", `Save ${name} as PNG`, png);
+  if (svg) offer("SVG", `Save ${name} as SVG`, () => saveSvg(name, svg()));
+  if (table) offer("CSV", `Save ${name} as CSV`, () => saveCsv(name, table()));
+  for (const [ending, text] of Object.entries(SERVED)) {
+    if (address?.(ending)) offer(text, `Save the sentence as ${text}`, () => visit(address(ending), `${fileName(name)}.${ending}`));
+  }
+  if (link?.()) offer("Link", "Copy a link to what is seen", () => copyLink(link(), announce));
+  root.append(make("details", { class: "save" }, make("summary", { text: "Save", "aria-label": `Save ${name}` }), list));
+}
+
+/** A table as text for a spreadsheet. */
+export function asCsv({ columns, rows }) {
+  return [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
+}
+
+/** Give a blob to the person as a file. */
+export function download(blob, name) {
+  const address = URL.createObjectURL(blob);
+  visit(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** A name that every system takes. */
+export function fileName(name) {
+  const plain = name.normalize("NFKD").replace(/[^\w .-]+/g, "").trim().replace(/\s+/g, "-").toLowerCase();
+  return plain.slice(0, 60) || "picture";
+}
+
+function visit(address, name) {
+  const anchor = make("a", { href: address, download: name });
+  anchor.click();
+}
+
+async function savePng(name, canvas) {
+  const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
+  if (!blob) throw new Error("The browser could not make a PNG of this; save the CSV.");
+  download(blob, `${fileName(name)}.png`);
+}
+
+async function savePngOfSvg(name, drawing) {
+  const address = URL.createObjectURL(new Blob([serialised(drawing)], { type: "image/svg+xml" }));
+  try {
+    const image = new Image();
+    image.src = address;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * image.width;
+    canvas.height = 2 * image.height;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    await savePng(name, canvas);
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}
+
+function saveSvg(name, drawing) {
+  download(new Blob([serialised(drawing)], { type: "image/svg+xml" }), `${fileName(name)}.svg`);
+}
+
+function saveCsv(name, table) {
+  // The mark at the start lets spreadsheets read the accents.
+  download(new Blob(["\uFEFF", asCsv(table)], { type: "text/csv;charset=utf-8" }), `${fileName(name)}.csv`);
+}
+
+async function copyLink(link, announce) {
+  try {
+    await navigator.clipboard.writeText(link);
+    announce("The link is copied.");
+  } catch {
+    throw new Error("The browser did not allow copying; take the link from the address bar.");
+  }
+}
+
+function serialised(drawing) {
+  return new XMLSerializer().serializeToString(drawing);
+}
+
+function quoted(value) {
+  const text = String(value ?? "");
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

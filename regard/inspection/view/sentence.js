@@ -1,0 +1,40 @@
+/** The field a sentence is typed into, bound to one name of the state; every tab may have one. */
+
+import { make, fill, uniqueId } from "./dom.js";
+
+const LONGEST = 20_000;
+
+/** A labelled field: sentenceField({state, name: "text", label, readOnly, onenter}). */
+export function sentenceField({ state, name = "text", label = "Your sentence", readOnly = false, hint = "" }) {
+  const id = uniqueId("sentence");
+  const field = make("textarea", {
+    id, class: "sentence-field", rows: "1", maxlength: LONGEST, spellcheck: "false", autocomplete: "off",
+    autocapitalize: "off", dir: "auto", placeholder: hint, readOnly, value: state.get(name) ?? "",
+  });
+  field.addEventListener("input", () => {
+    state.set({ [name]: field.value });
+    grow(field);
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey) event.preventDefault(); // a sentence; shift makes a new line
+  });
+  state.on([name], () => {
+    if (field.value !== (state.get(name) ?? "")) field.value = state.get(name) ?? "";
+    grow(field);
+  });
+  new ResizeObserver(() => grow(field)).observe(field);
+  return make("div", { class: "sentence-row" }, make("label", { for: id, text: label }), field);
+}
+
+/** Sentences to begin with, as buttons that put themselves into the field. */
+export function exampleList({ state, name = "text", examples }) {
+  const list = make("ul", { class: "examples", "aria-label": "Examples" });
+  const take = (text) => state.set({ [name]: text, query: null, key: null }, { push: true });
+  fill(list, examples.map((text) => make("li", {}, make("button", { type: "button", class: "quiet", text, dir: "auto", onclick: () => take(text) }))));
+  return list;
+}
+
+function grow(field) {
+  field.style.setProperty("height", "auto");
+  field.style.setProperty("height", `${Math.min(field.scrollHeight + 2, 220)}px`);
+}

@@ -1,0 +1,140 @@
+/** The frame around the tabs: title, tabs, the model's name, errors as sentences, what is said aloud. */
+
+import { make, fill, adjust, uniqueId } from "./dom.js";
+import { LookTab } from "./look.js";
+
+/** The tabs in order. `fits(model, source)` says whether a tab is of use; a new tab is one line here. */
+const TABS = [
+  { name: "look", title: "Look", Tab: LookTab, fits: () => true },
+];
+
+/** Builds the frame in root; `context` is what every tab is given: {state, source, trace, announce, fail, ...}. */
+export class Shell {
+  constructor(root, context, { isPage }) {
+    this.root = root;
+    this.context = context;
+    this.state = context.state;
+    this.isPage = isPage;
+    this.models = [];
+    this.open = new Map();
+    this.build();
+    this.state.on(["tab", "model"], () => this.showTab());
+  }
+
+  /** Show these models; the chosen one is the state's, or the first. */
+  offer(models) {
+    this.models = models;
+    if (!this.model) this.state.set({ model: models[0].name });
+    const options = models.map((model) => make("option", { value: model.name, text: model.title }));
+    fill(this.choice, options);
+    this.choice.value = this.model.name;
+    const isOne = models.length < 2;
+    this.choiceRow.hidden = isOne;
+    adjust(this.modelTitle, { text: this.model.title, hidden: !isOne });
+    this.showTab();
+  }
+
+  /** The model that is looked at. */
+  get model() {
+    return this.models.find((model) => model.name === this.state.get("model"));
+  }
+
+  /** Say something to a screen reader. */
+  announce(sentence) {
+    this.status.textContent = sentence;
+  }
+
+  /** Show an error as a sentence; null takes it away. The last good picture stays. */
+  fail(error) {
+    const sentence = error ? error.message : "";
+    fill(this.alert, sentence && make("p", { text: sentence }));
+  }
+
+  /** Show quietly that an answer is on its way. */
+  busy(isBusy) {
+    this.root.classList.toggle("is-busy", isBusy);
+  }
+
+  build() {
+    const title = make(this.isPage ? "h1" : "h2", { class: "title", text: "Regard" });
+    this.tabList = make("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: (event) => this.walkTabs(event) });
+    this.modelTitle = make("p", { class: "model-title" });
+    const id = uniqueId("model");
+    const take = () => this.state.set({ model: this.choice.value, off: [], pulls: [], snapshot: null, target: null, kind: null, layer: null, head: null, query: null, key: null }, { push: true });
+    this.choice = make("select", { id, onchange: take });
+    this.choiceRow = make("p", { class: "model-choice", hidden: true }, make("label", { for: id, text: "Model" }), this.choice);
+    this.tools = make("div", { class: "header-tools" });
+    const header = make(this.isPage ? "header" : "div", { class: "header" }, title, this.tabList, this.modelTitle, this.choiceRow, this.tools);
+    this.alert = make("div", { class: "alert", role: "alert" });
+    this.status = make("p", { class: "unseen", role: "status", "aria-live": "polite" });
+    this.body = make(this.isPage ? "main" : "div", { class: "main", id: uniqueId("main"), tabindex: "-1" }, this.alert);
+    const skip = this.isPage && make("a", { class: "skip", href: "#", text: "Skip to the picture", onclick: (event) => this.skip(event) });
+    fill(this.root, skip, header, this.body, this.status);
+  }
+
+  skip(event) {
+    event.preventDefault();
+    this.body.focus();
+  }
+
+  fitting() {
+    return this.model ? TABS.filter(({ fits }) => fits(this.model, this.context.source)) : [];
+  }
+
+  showTab() {
+    if (!this.model) return;
+    const fitting = this.fitting();
+    const chosen = fitting.find(({ name }) => name === this.state.get("tab")) ?? fitting[0];
+    this.choice.value = this.model.name;
+    this.drawTabs(fitting, chosen);
+    for (const [name, { panel, tab }] of this.open) {
+      if (name === chosen.name) continue;
+      if (!panel.hidden) tab.hide();
+      panel.hidden = true;
+    }
+    const entry = this.openTab(chosen);
+    entry.panel.hidden = false;
+    Promise.resolve(entry.tab.show()).catch((error) => this.fail(error));
+  }
+
+  drawTabs(fitting, chosen) {
+    this.tabList.hidden = fitting.length < 2;
+    const focused = this.tabList.contains(this.tabList.ownerDocument.activeElement);
+    const buttons = fitting.map(({ name, title }) => {
+      const isChosen = name === chosen.name;
+      const controls = this.open.get(name)?.panel.id ?? null;
+      return make("button", {
+        type: "button", role: "tab", id: this.tabId(name), text: title, "aria-selected": String(isChosen),
+        "aria-controls": isChosen ? controls : null, tabindex: isChosen ? "0" : "-1",
+        onclick: () => this.state.set({ tab: name }, { push: true }),
+      });
+    });
+    fill(this.tabList, buttons);
+    if (focused) buttons.find((button) => button.tabIndex === 0).focus();
+  }
+
+  openTab({ name, Tab }) {
+    if (!this.open.has(name)) {
+      const panel = make("div", { class: `tab ${name}`, id: uniqueId("tab"), role: "tabpanel", "aria-labelledby": this.tabId(name) });
+      this.body.append(panel);
+      this.open.set(name, { panel, tab: new Tab(panel, this.context) });
+      this.tabList.querySelector(`#${this.tabId(name)}`)?.setAttribute("aria-controls", panel.id);
+    }
+    return this.open.get(name);
+  }
+
+  tabId(name) {
+    this.prefix ??= uniqueId("tabs");
+    return `${this.prefix}-${name}`;
+  }
+
+  walkTabs(event) {
+    const names = this.fitting().map(({ name }) => name);
+    const at = names.findIndex((name) => this.tabId(name) === event.target.id);
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const to = event.key === "Home" ? 0 : event.key === "End" ? names.length - 1 : step && (at + step + names.length) % names.length;
+    if (to === undefined || at < 0) return;
+    event.preventDefault();
+    this.state.set({ tab: names[to] });
+  }
+}

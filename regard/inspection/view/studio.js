@@ -1,0 +1,58 @@
+/** The entry that the page, a notebook cell and a saved file call. */
+
+import { State } from "./state.js";
+import { LiveSource } from "./source.js";
+import { KeptSource } from "./kept.js";
+import { Tracing } from "./tracing.js";
+import { Shell } from "./shell.js";
+import { themeSwitch } from "./theme.js";
+
+/**
+ * Build the view in `root` over a source.
+ *
+ * options: address (true): whether the page's address is ours; false in a notebook cell. values: what is chosen
+ * at the start where the address says nothing. Returns {state, trace, end}.
+ */
+export function start(root, source, { address = true, values = {} } = {}) {
+  root.classList.add("regard");
+  const state = new State({ address });
+  const unchosen = Object.entries(values).filter(([name]) => state.values[name] === undefined);
+  state.set(Object.fromEntries(unchosen));
+  const context = { state, source };
+  const shell = new Shell(root, context, { isPage: address });
+  const fail = (error) => shell.fail(error);
+  context.announce = (sentence) => shell.announce(sentence);
+  context.fail = fail;
+  context.model = () => shell.model;
+  context.trace = new Tracing(source, { onerror: fail, onbusy: (isBusy) => shell.busy(isBusy) });
+  shell.tools.append(themeSwitch(root));
+  context.reload = () => begin(shell, context).catch(fail);
+  context.reload();
+  return { state, trace: context.trace, end: () => state.end() };
+}
+
+/** The view over a running studio. */
+export function startLive(root, base = "/studio/api", options = {}) {
+  return start(root, new LiveSource(base), options);
+}
+
+/** The view over what a file or a notebook holds; see kept.js for `data`. */
+export function startKept(root, data, options = {}) {
+  return start(root, new KeptSource(data), options);
+}
+
+async function begin(shell, { state, source, trace }) {
+  const models = await source.models();
+  if (!models.length) throw new Error("There is no model here; name one: regard studio MODEL.");
+  if (!state.get("model") || !models.some(({ name }) => name === state.get("model"))) state.set({ model: models[0].name });
+  const model = models.find(({ name }) => name === state.get("model"));
+  if (!state.get("text")) state.set({ text: (await firstText(source, model)) ?? "" });
+  shell.offer(models);
+  trace.end?.();
+  trace.end = trace.follow(state);
+  trace.askFor(state);
+}
+
+async function firstText(source, model) {
+  return source.can("trace") ? model.examples[0] : (await source.trace()).text;
+}
