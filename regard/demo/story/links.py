@@ -1,24 +1,27 @@
-"""Which heads link "it" with what it stands for and with how that feels: measured, and tried without them."""
+"""Which heads link "it" with what it stands for and with how that feels, measured over sentences.
+
+The link is looked for in two places: where "it" is read, in the encoder, and where il or elle is written, in
+the decoder's look at the English.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from regard.demo.corpus import Corpus, split_words
 from regard.demo.sentences import Pair
 from regard.demo.story.promises import translate
 from regard.inference.translator import Translator
-from regard.inspection.effect import Rivals, switch_off
 from regard.inspection.ranking import Link, Ranked, rank_heads
 from regard.inspection.trace import Inspection, inspect
 
-# A head is clean where half of the attention of "it" goes to the word meant; else the best few are shown.
+# A head is clean where half of its look goes to the word meant; else the best few are shown.
 CLEAN, FEW = 0.5, 3
 # So many sentences of the test, besides the lectures' two, say which head it is.
 PROBES = 12
+KINDS = ("encoder", "cross")
 PRONOUNS = ("il", "elle")
 
 
@@ -48,33 +51,31 @@ class Scene:
         assert self.seen.target is not None
         return self.seen.target.text
 
-
-@dataclass(frozen=True)
-class Without:
-    """What becomes of one sentence with some heads off."""
-
-    text: str
-    before: str
-    after: str
-    rivals: Rivals | None
-
-    @property
-    def flips(self) -> bool:
-        """Whether il has become elle, or the reverse."""
-        return pronoun(self.before) != pronoun(self.after)
+    def query(self, kind: str) -> int | None:
+        """The place that looks: "it" as it is read, or where il or elle is written; None without them."""
+        if kind == "encoder":
+            return self.seen.side("source").find("it")[0]
+        target, word = self.seen.side("target"), pronoun(self.translation)
+        return target.find(word)[0] - 1 if word and target.has(word) else None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The heads that link "it" with one kind of word, the best first, and what they are needed for."""
+    """Every head by how much it links "it" with one kind of word ("noun" or "adjective"), the best first."""
 
+    word: str
     heads: tuple[Ranked, ...]
-    without: tuple[Without, ...]
+    sentences: int
+
+    @property
+    def best(self) -> Ranked:
+        """The head with the strongest link."""
+        return self.heads[0]
 
     @property
     def is_clean(self) -> bool:
         """Whether one head does it."""
-        return self.heads[0].weight >= CLEAN
+        return self.best.weight >= CLEAN
 
     @property
     def shown(self) -> tuple[Ranked, ...]:
@@ -82,52 +83,15 @@ class Finding:
         return self.heads[:1] if self.is_clean else self.heads[:FEW]
 
 
-@dataclass(frozen=True)
-class Decisive:
-    """The head of cross-attention that the pronoun needs most, and its probability with it and without."""
-
-    word: str
-    position: int  # of the target, at which the pronoun is written
-    layer: int
-    head: int
-    before: float
-    after: float
-
-
-def scene(translator: Translator, linked: Linked) -> Scene:
-    """Translate a sentence and look inside."""
-    (written,) = translate(translator, [linked.text])
-    return Scene(linked, inspect(translator, linked.text, written))
-
-
-def find_heads(translator: Translator, scenes: Sequence[Scene], told: Sequence[Scene], word: str) -> Finding:
-    """The encoder's heads by how much "it" looks at its `word` ("noun" or "adjective") in all scenes.
-
-    Those to be shown are then switched off together in the sentences that are `told`.
-    """
-    links = [Link(each.seen, "it", getattr(each.linked, word)) for each in scenes]
-    heads = tuple(rank_heads(links, kinds=["encoder"]))
-    off = [(each.kind, each.layer, each.head) for each in Finding(heads, ()).shown]
-    return Finding(heads, tuple(_without(translator, each, off) for each in told))
+def find_heads(scenes: Sequence[Scene], word: str) -> Finding:
+    """The heads by how much of the look of "it", or of il and elle, goes to its `word` in these scenes."""
+    found = [ranked for kind in KINDS for ranked in _ranked(scenes, kind, word)]
+    return Finding(word, tuple(sorted(found, key=lambda ranked: -ranked.weight)), len(scenes))
 
 
 def pronoun(french: str) -> str:
     """The word that says what "it" is; nothing where there is none."""
     return next((word for word in split_words(french.lower(), "fr") if word in PRONOUNS), "")
-
-
-def decisive(told: Scene) -> Decisive | None:
-    """Each head of cross-attention off by itself: the one without which il or elle loses most."""
-    word = pronoun(told.translation)
-    if not word:
-        return None
-    seen, at = told.seen, PRONOUNS.index(word)
-    found = []
-    for layer, head in product(range(seen.layers("cross")), range(seen.heads)):
-        rivals = switch_off(seen, [("cross", layer, head)], PRONOUNS, translate=False).rivals
-        assert rivals is not None
-        found.append(Decisive(word, rivals.position, layer, head, rivals.before[at], rivals.after[at]))
-    return min(found, key=lambda each: each.after)
 
 
 def links_of(sentences: Corpus) -> list[Linked]:
@@ -136,10 +100,19 @@ def links_of(sentences: Corpus) -> list[Linked]:
     return [linked for linked in found if linked is not None][:PROBES]
 
 
-def scenes_of(translator: Translator, facts: Mapping[str, Any]) -> Iterator[Scene]:
-    """The lectures' two sentences, and those that were kept for measuring."""
-    for linked in (TIRED, WIDE, *(Linked(**values) for values in facts["links"])):
-        yield scene(translator, linked)
+def scenes_of(translator: Translator, facts: Mapping[str, Any]) -> list[Scene]:
+    """The lectures' two sentences, and those that were kept for measuring, translated and looked into."""
+    asked = [TIRED, WIDE, *(Linked(**values) for values in facts["links"])]
+    written = translate(translator, [linked.text for linked in asked])
+    pairs = zip(asked, written, strict=True)
+    return [Scene(linked, inspect(translator, linked.text, target)) for linked, target in pairs]
+
+
+def _ranked(scenes: Sequence[Scene], kind: str, word: str) -> list[Ranked]:
+    """The heads of one kind, by the scenes that have both words."""
+    places = [(each, each.query(kind)) for each in scenes]
+    links = [Link(each.seen, at, getattr(each.linked, word)) for each, at in places if at is not None]
+    return rank_heads(links, [kind]) if links else []
 
 
 def _linked(pair: Pair) -> Linked | None:
@@ -149,12 +122,3 @@ def _linked(pair: Pair) -> Linked | None:
     noun = next((noun for adjective, _, noun in described if adjective == words[-1]), "")
     is_plain = all(words.count(word) == 1 for word in ("it", noun, words[-1]))
     return Linked(pair.source, noun, words[-1]) if is_plain else None
-
-
-def _without(translator: Translator, told: Scene, off: Sequence[tuple[str, int, int]]) -> Without:
-    text, before = told.linked.text, told.translation
-    after = translator.translate(text, beams=1, off=off).text
-    rivals = None
-    if pronoun(before):
-        rivals = switch_off(told.seen, off, PRONOUNS, translate=False).rivals
-    return Without(text, before, after, rivals)

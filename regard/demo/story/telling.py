@@ -11,30 +11,40 @@ from rich.text import Text
 
 from regard.demo.glossary import gloss
 from regard.demo.lectures import REVERSED, Lecture
-from regard.demo.story.links import FEW, Finding, Scene, Without, decisive, find_heads, pronoun, scenes_of
+from regard.demo.story.bank import BEFORE, SENSES, UNFINISHED, bank_meanings
+from regard.demo.story.expected import expected_order
+from regard.demo.story.links import Finding, Scene, find_heads, pronoun, scenes_of
+from regard.demo.story.looks import name_of, share, show_finding, show_heads, show_trials
 from regard.demo.story.promises import counted, lectures_for, translate
 from regard.demo.story.sentence import interlinear, literal
 from regard.demo.story.training import Demo
+from regard.demo.story.trials import try_without
+from regard.inference.translator import Translator
 from regard.inspection.by_hand.board import Board
-from regard.inspection.ranking import Ranked
 from regard.inspection.steps import Steps
-from regard.inspection.terminal import row_of, word_row
 from regard.runs.display import duration
 
 SHOWN_NUMBERS = 3  # of a vector
+WORDS = {
+    "noun": "What it is: from “it” to its noun",
+    "adjective": "How it feels: from “it” to the adjective",
+}
 NEXT = {
     "demo": (
         ('regard demo "My cat is small."', "a sentence of your own"),
-        ('regard look demo "I am a student"', "every head of a layer"),
+        ('regard look demo "My cat is small."', "every head of a layer"),
+        ('regard look demo "My cat is small." --query small', "what one word looks at"),
         ('regard translate demo "I am a student"', "the model at work"),
         ("regard demo --reverse", "French to English"),
         ("regard demo writing", "a model that goes on writing"),
         ("regard demo --show-corpus", "what it learned from"),
-        ("regard train --help", "a model of your own files"),
+        ("regard train translation --source FILE --target FILE", "two files of your own"),
     ),
     "demo-reverse": (
+        ('regard demo --reverse "Mon chat est petit."', "a sentence of your own"),
+        ('regard look demo-reverse "Mon chat est petit."', "every head of a layer"),
         ('regard translate demo-reverse "Je suis étudiant"', "the model at work"),
-        ("regard demo", "English to French"),
+        ("regard demo", "English to French, and what “it” looks at"),
     ),
 }
 
@@ -42,17 +52,25 @@ NEXT = {
 def tell(board: Board, demo: Demo) -> None:
     """The whole story of a translation model."""
     if demo.facts["name"] == "demo":
-        scenes = list(scenes_of(demo.model, demo.facts))
-        told = scenes[:2]
-        _show_pair(board, told)
-        nouns, adjectives = (find_heads(demo.model, scenes, told, word) for word in ("noun", "adjective"))
-        _show_finding(board, nouns, told, "What it is: from “it” to its noun", len(scenes))
-        _show_finding(board, adjectives, told, "How it feels: from “it” to the adjective", len(scenes))
-        _show_decisive(board, told)
-        _show_steps(board, told[0], nouns.heads[0])
+        _tell_it(board, demo)
+        _show_bank(board, demo.model)
     _show_lectures(board, demo)
     _show_score(board, demo)
     _show_next(board, demo.facts["name"])
+
+
+def _tell_it(board: Board, demo: Demo) -> None:
+    """Two sentences that differ in a word, the heads that tell them apart, and one cell of one head."""
+    scenes = scenes_of(demo.model, demo.facts)
+    told, findings = scenes[:2], [find_heads(scenes, word) for word in WORDS]
+    _show_pair(board, told)
+    show_heads(board, told[0])
+    for finding in findings:
+        board.title(WORDS[finding.word])
+        show_finding(board, finding, told)
+        show_trials(board, try_without(demo.model, scenes, finding), finding.word)
+    _show_expected(board, scenes)
+    _show_steps(board, told[0], findings)
 
 
 def _show_pair(board: Board, told: Sequence[Scene]) -> None:
@@ -61,6 +79,10 @@ def _show_pair(board: Board, told: Sequence[Scene]) -> None:
     english = [_with_bold(each.linked.text, (each.linked.noun, "it", each.linked.adjective)) for each in told]
     french = [_with_bold(each.translation, (pronoun(each.translation),), "output.bold") for each in told]
     board.table([english, ["", ""], french], gap=4)
+    board.say(
+        "French cannot leave it open: il stands for a masculine noun (un animal), elle for a feminine one "
+        "(une rue). Word by word:"
+    )
     for each in told:
         board.lines(interlinear(gloss(each.translation, each.linked.text), board.width))
 
@@ -71,87 +93,46 @@ def _with_bold(text: str, words: Sequence[str], style: str = "key.bold") -> Text
     return shown
 
 
-def _show_finding(board: Board, finding: Finding, told: Sequence[Scene], title: str, many: int) -> None:
-    """The head or heads of one link: how strong, what they look at, what happens without them."""
-    board.title(title)
-    best = finding.heads[0]
-    if finding.is_clean:
-        board.say(
-            f"The best of {len(finding.heads)} heads is {_name(best)}: {share(best.weight)} of what “it” "
-            f"looks at, over {many} sentences (an even look would be {share(best.uniform)})."
-        )
-    else:
-        names = ", ".join(f"{_name(each)} ({share(each.weight)})" for each in finding.shown)
-        board.say(
-            f"No head is clean here; an even look would be {share(best.uniform)}, and the best {FEW} of "
-            f"{len(finding.heads)} share the work, over {many} sentences: {names}."
-        )
-    for ranked in finding.shown:
-        _show_rows(board, ranked, told, len(finding.shown) > 1)
-    one = len(finding.shown) == 1
-    board.say(f"[soft]Percents of what “it” looks at. Now with {'this head' if one else 'these'} off:")
-    board.table([_told_without(each) for each in finding.without], gap=2)
-
-
-def share(part: float) -> str:
-    """A part of one as a whole percent."""
-    return f"{100 * part:.0f} %"
-
-
-def _name(ranked: Ranked) -> str:
-    return f"{ranked.kind} layer {ranked.layer} head {ranked.head}"
-
-
-def _show_rows(board: Board, ranked: Ranked, told: Sequence[Scene], named: bool) -> None:
-    """Each sentence as a row of words, painted by how much "it" looks at them."""
+def _show_expected(board: Board, scenes: Sequence[Scene]) -> None:
+    """A lecture's expectation about raw scores, beside what is."""
+    found = expected_order(scenes)
     board.gap()
-    if named:
-        board.say(f"[bold]{_name(ranked)}")
-    for each in told:
-        queries, keys = each.seen.sides(ranked.kind)
-        places = queries.find("it")
-        weights = row_of(each.seen, ranked.kind, ranked.layer, ranked.head, places, False)
-        board.lines(word_row(keys.labels(), weights, board.width, {*places}))
+    board.say(
+        "[soft]A lecture expects the raw scores of “it” to be highest for its noun, moderate for itself and "
+        f"lower for the others. Over {found.cases} cases (the encoder's heads times {len(scenes)} sentences) "
+        f"the noun is highest in {found.noun_highest}, and “it” next in {found.whole} of them; by chance it "
+        f"would be highest in {found.by_chance:.0f}."
+    )
 
 
-def _show_decisive(board: Board, told: Sequence[Scene]) -> None:
-    """Where the decoder looks in the English while it writes il or elle."""
-    board.title("While it writes “il” or “elle”")
-    for each in told:
-        found = decisive(each)
-        if found is None:
-            board.say(f"[soft]Neither is written for “{escape(each.linked.text)}”.")
-            continue
-        weights = row_of(each.seen, "cross", found.layer, found.head, [found.position], False)
-        board.say(
-            f"“{found.word}” needs cross layer {found.layer} head {found.head} most "
-            f"({share(found.before)}, without it {share(found.after)}), which looks at:"
-        )
-        board.lines(word_row(each.seen.sides("cross")[1].labels(), weights, board.width))
-
-
-def _told_without(each: Without) -> list[Text]:
-    """What became of one sentence, as a row: the end of it, the change, and the two chances."""
-    said, now = pronoun(each.before), pronoun(each.after)
-    ending = Text(f"… {each.text.rpartition(' it ')[2]}:")
-    change = f"{said or '?'} → {now or '?'}, it flips" if each.flips else f"still {said or '?'}"
-    chances = ""
-    if each.rivals is not None and said:
-        at = each.rivals.words.index(said)
-        chances = f"({said} {share(each.rivals.before[at])}, then {share(each.rivals.after[at])})"
-    also = "" if each.flips or each.before == each.after else "; other words change"
-    return [ending, Text(change + also, "bold" if each.flips else ""), Text(chances, "soft")]
-
-
-def _show_steps(board: Board, told: Scene, best: Ranked) -> None:
-    """The six steps of one cell, with the model's own numbers."""
-    noun = told.linked.noun
-    steps = told.seen.steps(best.kind, best.layer, best.head, "it")
-    (key, *_) = told.seen.sides(best.kind)[1].find(noun)
-    board.title(f"One cell of it in six steps: from “it” to “{escape(noun)}” in {_name(best)}")
+def _show_steps(board: Board, told: Scene, findings: Sequence[Finding]) -> None:
+    """The six steps of one cell, with the model's own numbers: a head of the encoder where there is one."""
+    found = min(findings, key=lambda each: (each.best.kind != "encoder", -each.best.weight))
+    best, word = found.best, getattr(told.linked, found.word)
+    query = told.query(best.kind)
+    if query is None:
+        return
+    steps = told.seen.steps(best.kind, best.layer, best.head, query)
+    (key, *_) = told.seen.sides(best.kind)[1].find(word)
+    board.title(f"One look in six steps: from “{escape(steps.word)}” to “{escape(word)}” in {name_of(best)}")
     board.table(six_steps(steps, key), gap=2)
     checked = "all equal to the model's own" if steps.agree else "not all equal to the model's own"
     board.say(f"[soft]Worked out anew from the model's weights, and {checked}.")
+
+
+def _show_bank(board: Board, translator: Translator) -> None:
+    """A meaning that is open until the sentence says what was crossed."""
+    board.title("A meaning that is still open")
+    board.say(
+        f"“{UNFINISHED} …”: which bank? French has two words. How likely each is after “{BEFORE}”, when "
+        "the English goes on like this:"
+    )
+    head = [Text(), *(Text(f"{word} ({said})", "bold") for word, said in SENSES.items())]
+    rows = [
+        [Text(each.ending), *map(Text, map(share, each.chances.values()))]
+        for each in bank_meanings(translator)
+    ]
+    board.table([head, *rows], right=(1, 2), gap=2)
 
 
 def six_steps(steps: Steps, key: int) -> list[list[Text]]:
@@ -159,13 +140,14 @@ def six_steps(steps: Steps, key: int) -> list[list[Text]]:
     word, other = steps.word, steps.keys[key]
     value = {name: steps[name].value for name in ("scores", "scaled", "exponentials", "weights")}
     score, scaled, power, weight = (float(each[key]) for each in value.values())
+    largest = float(steps["masked"].value.max())
     told = {
         "make q, k, v": f"q({word}) = {_vector(steps['query'].value)}\n"
         f"k({other}) = {_vector(steps['keys'].value[key])}\n"
         f"v({other}) = {_vector(steps['values'].value[key])}",
         "score": f"q · k = {score:.2f}",
         "divide": f"{score:.2f} / {steps.divisor:.2f} = {scaled:.2f}",
-        "softmax": f"e^({scaled:.2f} - largest) / sum = {power:.3f} / "
+        "softmax": f"e^({scaled:.2f} - {largest:.2f}) / sum = {power:.3f} / "
         f"{float(steps['sum'].value):.3f} = {weight:.3f}",
         "weight the value": f"{weight:.3f} v({other}) = {_vector(steps['weighted'].value[key])}",
         "sum": f"all {len(steps.keys)} weighted values = {_vector(steps['head'].value)}",

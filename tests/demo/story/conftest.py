@@ -32,3 +32,14 @@ def demo(make_place, tmp_path_factory):
     from regard.demo.story.training import obtain
 
     return obtain(make_place(tmp_path_factory.mktemp("demo") / "model"), show=False)
+
+
+@pytest.fixture(scope="session")
+def scenes(demo):
+    """The lectures' two sentences with their right translations, as the small model reads them."""
+    from regard.demo.lectures import TOO_TIRED, TOO_WIDE
+    from regard.demo.story.links import TIRED, WIDE, Scene
+    from regard.inspection.trace import inspect
+
+    pairs = ((TIRED, TOO_TIRED[0]), (WIDE, TOO_WIDE[0]))
+    return [Scene(linked, inspect(demo.model, linked.text, french)) for linked, french in pairs]

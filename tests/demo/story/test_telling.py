@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import re
+import shlex
 from io import StringIO
 
-import numpy as np
 import pytest
+import typer
 from rich.console import Console
 
+from regard.cli.app import app
 from regard.demo.glossary import gloss
 from regard.demo.lectures import LECTURES
-from regard.demo.story.links import (
-    TIRED,
-    Finding,
-    Scene,
-    Without,
-    decisive,
-    find_heads,
-    links_of,
-    pronoun,
-    scene,
-    scenes_of,
-)
+from regard.demo.story import telling, writing
+from regard.demo.story.bank import bank_meanings
+from regard.demo.story.links import TIRED, Finding, find_heads
+from regard.demo.story.looks import share, show_finding, show_trials
 from regard.demo.story.promises import translate
 from regard.demo.story.samples import families, show_samples
 from regard.demo.story.sentence import interlinear, literal, show_own, strange_words
 from regard.demo.story.telling import six_steps, tell
 from regard.demo.story.training import obtain, sentences_for
+from regard.demo.story.trials import Trial, Trials, Without
 from regard.demo.story.writing import PROMPTS, tell_writing, word_by_word
 from regard.inspection.by_hand.board import COLOURS, Board
-from regard.inspection.effect import chance
-from regard.inspection.trace import inspect
 
 
 @pytest.fixture
@@ -39,11 +32,6 @@ def paper():
     """A board of 80 columns, and what was written on it."""
     written = StringIO()
     return Board(Console(file=written, width=80, theme=COLOURS, highlight=False)), written
-
-
-@pytest.fixture(scope="module")
-def scenes(demo):
-    return list(scenes_of(demo.model, demo.facts))
 
 
 def test_the_story_tells_the_models_own_translations(demo, paper):
@@ -64,68 +52,64 @@ def test_the_story_fits_eighty_columns_and_is_plain_where_no_terminal_is(demo, p
     assert "\x1b" not in written.getvalue()
 
 
-@pytest.mark.parametrize("word", ["noun", "adjective"])
-def test_the_best_head_is_the_one_with_the_largest_mean_weight(demo, scenes, word):
-    finding = find_heads(demo.model, scenes, scenes[:2], word)
-    means = {}
-    for head in range(demo.model.config.heads):
-        found = []
-        for each in scenes:
-            source = each.seen.side("source")
-            weights = each.seen.attention("encoder", 0, head)
-            found.append(weights[source.find("it")[0], source.find(getattr(each.linked, word))[0]])
-        means[head] = np.mean(found)
-    assert len(scenes) > 2
-    assert finding.heads[0].head == max(means, key=lambda head: means[head])
-    assert finding.heads[0].weight == pytest.approx(max(means.values()), abs=1e-6)
+def test_the_bank_is_told_with_both_chances(demo, paper):
+    board, written = paper
+    tell(board, demo)
+    told = [line.split("  ") for line in written.getvalue().splitlines()]
+    rows = [[cell.strip() for cell in line if cell.strip()] for line in told]
+    for each in bank_meanings(demo.model):
+        assert [each.ending, *map(share, each.chances.values())] in rows
 
 
-def test_heads_are_tried_without(demo, scenes):
-    finding = find_heads(demo.model, scenes, scenes[:2], "noun")
-    off = [(each.kind, each.layer, each.head) for each in finding.shown]
-    for each, told in zip(finding.without, scenes, strict=False):
-        assert each.before == told.translation == translate(demo.model, [told.linked.text])[0]
-        assert each.after == demo.model.translate(told.linked.text, beams=1, off=off).text
+def finding_of(scenes, weight):
+    heads = find_heads(scenes, "noun").heads
+    return Finding("noun", tuple(type(each)(**{**vars(each), "weight": weight}) for each in heads), 2)
 
 
-def test_the_decisive_head_is_the_one_that_the_pronoun_misses_most(demo):
-    linked = scene(demo.model, TIRED).linked
-    french = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué"
-    told = Scene(linked, inspect(demo.model, linked.text, french))
-    found = decisive(told)
-    assert found is not None
-    assert told.seen.followed[found.position] == demo.model.tokenizers.target.encode("il")[0]
-    left = {}
-    for head in range(demo.model.config.heads):
-        left[head] = chance(told.seen.again(off=[("cross", 0, head)]), "il", found.position)
-    assert found.head == min(left, key=lambda head: left[head])
-    assert (found.before, found.after) == (chance(told.seen, "il", found.position), left[found.head])
-    assert decisive(Scene(linked, inspect(demo.model, linked.text, "Le chat dort."))) is None
+def test_a_clean_head_is_named_and_several_are_said_to_be_no_such_thing(scenes, paper):
+    board, written = paper
+    show_finding(board, clean := finding_of(scenes, 0.72), scenes)
+    best = clean.best
+    told = " ".join(written.getvalue().split())
+    assert f"Of 8 heads, {best.kind} layer {best.layer} head {best.head} does it best" in told
+    assert "72 % of its look" in told
+    assert told.count("The animal didn't cross the street") == 2
+    written.truncate(0)
+    show_finding(board, finding_of(scenes, 0.2), scenes)
+    told = " ".join(written.getvalue().split())
+    assert "No head does it by itself" in told
+    assert told.count("The animal didn't cross the street") == 6
 
 
-def test_one_clean_head_is_shown_alone_and_a_few_where_none_is(demo, scenes):
-    heads = find_heads(demo.model, scenes, [], "noun").heads
-    clean = tuple(type(each)(**{**vars(each), "weight": 0.5}) for each in heads)
-    muddy = tuple(type(each)(**{**vars(each), "weight": 0.49}) for each in heads)
-    assert (Finding(clean, ()).is_clean, len(Finding(clean, ()).shown)) == (True, 1)
-    assert (Finding(muddy, ()).is_clean, len(Finding(muddy, ()).shown)) == (False, 3)
+def test_what_the_heads_are_needed_for_is_told(scenes, paper):
+    heads = finding_of(scenes, 0.72).heads
+    il, elle = "parce qu'il était fatigué", "parce qu'elle était fatigué"
+    kept = Without("because it was tired", il, il)
+    turned = Without("because it was tired", il, elle)
+    board, written = paper
+    show_trials(board, Trials(Trial(heads[:1], (turned, kept))), "noun")
+    told = " ".join(written.getvalue().split())
+    assert "Is it needed? The same without this head: … was tired: il → elle, it flips" in told
+    assert "spared" not in told
+    spared = Trial(heads[:1], (kept, kept))
+    show_trials(
+        board, Trials(spared, Trial(heads[:2], (turned, kept)), Trial(heads[6:], (kept, kept))), "noun"
+    )
+    told = " ".join(written.getvalue().split())
+    assert "It can be spared" in told
+    assert f"({heads[1].kind}.0.{heads[1].head})" in told
+    assert "So 1 of the 2 sentences flip without these 2, and 0 without the 2 that look least" in told
+    show_trials(board, Trials(spared, Trial(heads[:2], (kept, kept))), "noun")
+    assert "none of the 2 sentences flips" in " ".join(written.getvalue().split())
 
 
-def test_a_flip_is_another_pronoun():
-    assert pronoun("L'animal n'a pas traversé la rue parce qu'elle était large") == "elle"
-    assert pronoun("Il dort.") == "il"
-    assert pronoun("Le chat dort.") == ""
-    assert Without("", "parce qu'il dort", "parce qu'elle dort", None).flips
-    assert not Without("", "parce qu'il dort", "car il mange", None).flips
-
-
-def test_every_measured_sentence_ends_with_what_tells(make_place, tmp_path):
-    links = links_of(sentences_for(make_place(tmp_path)))
-    assert links
-    for linked in links:
-        words = re.findall(r"[\w']+", linked.text)
-        assert words[-1] == linked.adjective
-        assert words.index(linked.noun) < words.index("it") < words.index(linked.adjective)
+@pytest.mark.parametrize(
+    "call", [call for steps in (*telling.NEXT.values(), writing.NEXT) for call, _ in steps]
+)
+def test_what_to_try_next_can_be_typed(call, monkeypatch, tmp_path):
+    monkeypatch.setattr("regard.demo.story.place.trained_folder", lambda name: tmp_path)
+    _, command, *arguments = shlex.split(call)
+    typer.main.get_command(app).commands[command].make_context(command, arguments)  # pyright: ignore
 
 
 def test_the_six_steps_are_the_models_numbers(scenes):

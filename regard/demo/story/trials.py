@@ -1,0 +1,106 @@
+"""Heads switched off: does the model still know what "it" is?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from regard.demo.story.links import PRONOUNS, Finding, Scene, pronoun
+from regard.inference.translator import Translator
+from regard.inspection.effect import Rivals, switch_off
+from regard.inspection.ranking import Ranked
+
+# Where the heads shown are not missed, the next best go off too, up to so many.
+MOST_OFF = 6
+
+
+@dataclass(frozen=True)
+class Without:
+    """What becomes of one sentence with some heads off."""
+
+    text: str
+    before: str
+    after: str
+    rivals: Rivals | None = None
+
+    @property
+    def flips(self) -> bool:
+        """Whether il has become elle, or the reverse."""
+        return "" != pronoun(self.before) != pronoun(self.after) != ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Every sentence with the same heads off; the two that are told come first, with their chances."""
+
+    heads: tuple[Ranked, ...]
+    sentences: tuple[Without, ...]
+
+    @property
+    def told(self) -> tuple[Without, ...]:
+        """The two sentences of the story."""
+        return self.sentences[:2]
+
+    @property
+    def flipped(self) -> int:
+        """In how many sentences the pronoun flips."""
+        return sum(each.flips for each in self.sentences)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What a finding is worth: its heads off; more of them, until a sentence told flips; and others instead.
+
+    `control` is of as many heads as `more`, those that look there least.
+    """
+
+    shown: Trial
+    more: Trial | None = None
+    control: Trial | None = None
+
+
+def try_without(translator: Translator, scenes: Sequence[Scene], finding: Finding) -> Trials:
+    """Switch off the heads of a finding, and more of them where they are not missed."""
+    shown = _trial(translator, scenes, finding.shown)
+    if any(each.flips for each in shown.told):
+        return Trials(shown)
+    heads = _enough(scenes[:2], finding)
+    others = finding.heads[len(heads) :]
+    control = _trial(translator, scenes, others[-len(heads) :]) if len(others) >= len(heads) else None
+    return Trials(shown, _trial(translator, scenes, heads), control)
+
+
+def _enough(told: Sequence[Scene], finding: Finding) -> Sequence[Ranked]:
+    """As many of the best heads as it takes to flip a sentence, or as many as are tried at most."""
+    for count in range(len(finding.shown) + 1, MOST_OFF):
+        if _flips(told, finding.heads[:count]):
+            return finding.heads[:count]
+    return finding.heads[:MOST_OFF]
+
+
+def _trial(translator: Translator, scenes: Sequence[Scene], heads: Sequence[Ranked]) -> Trial:
+    found = translator.translate([each.linked.text for each in scenes], beams=1, off=_parts(heads))
+    told = [_rivals(each, heads) for each in scenes[:2]] + [None] * len(scenes[2:])
+    return Trial(
+        tuple(heads),
+        tuple(
+            Without(each.linked.text, each.translation, after.text, rivals)
+            for each, after, rivals in zip(scenes, found, told, strict=True)
+        ),
+    )
+
+
+def _flips(told: Sequence[Scene], heads: Sequence[Ranked]) -> bool:
+    """Whether the other pronoun is the likelier one in any sentence; one pass each, nothing is written."""
+    found = [_rivals(each, heads) for each in told]
+    return any(rivals is not None and rivals.flips for rivals in found)
+
+
+def _rivals(told: Scene, heads: Sequence[Ranked]) -> Rivals | None:
+    if not pronoun(told.translation):
+        return None
+    return switch_off(told.seen, _parts(heads), PRONOUNS, translate=False).rivals
+
+
+def _parts(heads: Sequence[Ranked]) -> list[tuple[str, int, int]]:
+    return [(each.kind, each.layer, each.head) for each in heads]

@@ -1,0 +1,125 @@
+"""Which heads link "it" with its words: the numbers are the model's, the order is theirs."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from regard.demo.lectures import LECTURES
+from regard.demo.story.bank import BEFORE, SENSES, UNFINISHED, bank_meanings
+from regard.demo.story.expected import expected_order
+from regard.demo.story.links import TIRED, WIDE, Finding, Scene, find_heads, links_of, pronoun, scenes_of
+from regard.demo.story.promises import translate
+from regard.demo.story.training import sentences_for
+from regard.inspection.trace import inspect
+
+
+def test_a_scene_is_of_the_models_own_translation(demo):
+    scenes = scenes_of(demo.model, demo.facts)
+    assert [each.linked for each in scenes[:2]] == [TIRED, WIDE]
+    assert len(scenes) == 2 + len(demo.facts["links"]) > 2
+    assert [each.translation for each in scenes] == translate(
+        demo.model, [each.linked.text for each in scenes]
+    )
+
+
+def test_it_looks_in_the_encoder_and_the_pronoun_as_it_is_written(demo, scenes):
+    for told, word in zip(scenes, ("il", "elle"), strict=True):
+        place = told.query("encoder")
+        assert told.seen.tokens("source")[place].text == "it"
+        assert told.seen.followed[told.query("cross")] == demo.model.tokenizers.target.encode(word)[0]
+    silent = Scene(TIRED, inspect(demo.model, TIRED.text, "Le chat dort."))
+    assert silent.query("cross") is None
+
+
+@pytest.mark.parametrize("word", ["noun", "adjective"])
+def test_the_best_head_is_the_one_with_the_largest_mean_weight(demo, scenes, word):
+    finding = find_heads(scenes, word)
+    means = {}
+    for kind in ("encoder", "cross"):
+        for head in range(demo.model.config.heads):
+            found = []
+            for each in scenes:
+                (key,) = each.seen.side("source").find(getattr(each.linked, word))
+                found.append(each.seen.attention(kind, 0, head)[each.query(kind), key])
+            means[kind, head] = np.mean(found)
+    assert len(finding.heads) == len(means)
+    best = max(means, key=lambda place: means[place])
+    assert (finding.best.kind, finding.best.head) == best
+    assert finding.best.weight == pytest.approx(means[best], abs=1e-6)
+    assert [each.weight for each in finding.heads] == sorted(each.weight for each in finding.heads)[::-1]
+
+
+def test_where_no_pronoun_is_written_only_reading_counts(demo, scenes):
+    silent = Scene(TIRED, inspect(demo.model, TIRED.text, "Le chat dort."))
+    assert {each.kind for each in find_heads([silent], "noun").heads} == {"encoder"}
+    mixed = [each for each in find_heads([silent, *scenes], "noun").heads if each.kind == "cross"]
+    assert {len(each.each) for each in mixed} == {2}
+
+
+def test_one_clean_head_is_shown_alone_and_a_few_where_none_is(scenes):
+    heads = find_heads(scenes, "noun").heads
+    clean = tuple(type(each)(**{**vars(each), "weight": 0.5}) for each in heads)
+    muddy = tuple(type(each)(**{**vars(each), "weight": 0.49}) for each in heads)
+    assert (Finding("noun", clean, 2).is_clean, len(Finding("noun", clean, 2).shown)) == (True, 1)
+    assert (Finding("noun", muddy, 2).is_clean, len(Finding("noun", muddy, 2).shown)) == (False, 3)
+
+
+def test_the_pronoun_of_a_translation():
+    assert pronoun("L'animal n'a pas traversé la rue parce qu'elle était large") == "elle"
+    assert pronoun("Il dort.") == "il"
+    assert pronoun("Le chat dort.") == ""
+
+
+def test_every_measured_sentence_ends_with_what_tells(make_place, tmp_path):
+    links = links_of(sentences_for(make_place(tmp_path)))
+    assert links
+    for linked in links:
+        words = re.findall(r"[\w']+", linked.text)
+        assert words[-1] == linked.adjective
+        assert words.index(linked.noun) < words.index("it") < words.index(linked.adjective)
+
+
+def test_a_lectures_expectation_is_counted_over_every_head(demo, scenes):
+    highest = whole = cases = 0
+    for each in scenes:
+        words = each.linked.text.split()
+        for head in range(demo.model.config.heads):
+            row = each.seen["encoder.0.attention.scores"][head, words.index("it"), : len(words)]
+            order = [words[place] for place in np.argsort(-row)]
+            highest += order[0] == each.linked.noun
+            whole += order[:2] == [each.linked.noun, "it"]
+            cases += 1
+    found = expected_order(scenes)
+    assert (found.cases, found.noun_highest, found.whole) == (cases, highest, whole)
+    assert found.by_chance == pytest.approx(cases / len(TIRED.text.split()))
+
+
+def test_an_order_as_expected_is_found(scenes, monkeypatch):
+    told = scenes[0]
+    wanted = np.zeros((demo_heads := told.seen.heads, 20, 20))
+    wanted[0, :, told.seen.side("source").find("animal")[0]] = 2
+    wanted[0, :, told.seen.side("source").find("it")[0]] = 1
+    wanted[1, :, told.seen.side("source").find("animal")[0]] = 2
+    wanted[1, :, told.seen.side("source").find("tired")[0]] = 1
+    wanted[2:, :, told.seen.side("source").find("street")[0]] = 1
+    monkeypatch.setattr(type(told.seen), "__getitem__", lambda self, name: wanted)
+    found = expected_order([told])
+    assert (found.cases, found.noun_highest, found.whole) == (demo_heads, 2, 1)
+
+
+def test_an_open_meaning_has_both_chances(demo):
+    found = bank_meanings(demo.model)
+    assert [each.ending for each in found] == ["…", "river", "street"]
+    sources = [lecture.source for lecture in LECTURES]
+    target = demo.model.tokenizers.target
+    for each in found:
+        text = UNFINISHED if each.ending == "…" else f"{UNFINISHED} {each.ending}"
+        assert each.ending == "…" or text in sources
+        place = len(target.encode(BEFORE))
+        told = demo.model.alternatives(text, place, translation=f"{BEFORE} rive", top=target.vocabulary)
+        chances = {choice.text.strip(): choice.probability for choice in told}
+        for word in SENSES:
+            assert each.chances[word] == pytest.approx(chances[word], rel=1e-4)
