@@ -19,6 +19,7 @@ Examples:
   regard look MODEL "It was tired." --query it --compare "It was wide."
   regard look MODEL "It was tired." --rank it tired --off encoder.1.0
   regard look MODEL "The cat sat." --save heads.svg
+  regard look MODEL "It was tired." --query it --save it.html     a page to keep
 """
 
 
@@ -36,7 +37,7 @@ def look(
     head: Annotated[int | None, _option("Counts from 0; without it, all of them.", "N")] = None,
     query: Annotated[str | None, _option("One word, or the token of that number.", "WORD|N")] = None,
     words: Annotated[bool, typer.Option("--words", help="Join the pieces of a word.")] = False,
-    save: Annotated[Path | None, _option("Write .svg, .png, .csv or .npz.", "FILE")] = None,
+    save: Annotated[Path | None, _option("Write .html, .svg, .png, .csv or .npz.", "FILE")] = None,
     compare: Annotated[str | None, _option("A second text: what changes for the query.", "TEXT")] = None,
     rank: Annotated[tuple[str, str] | None, _option("Which heads let X look at Y.", "X Y")] = None,
     off: Annotated[

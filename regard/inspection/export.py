@@ -4,6 +4,7 @@
 .csv         one line a cell: kind, layer, head, the query and the key by position and word, the weight;
              what is not chosen is there in full
 .npz         every weight: an array (layers, heads, queries, keys) for each kind, and the tokens
+.html        the studio's view of this sentence in one file that fetches nothing; what is chosen is pinned
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ def save(
     layer: int | None = None,
     head: int | None = None,
     words: bool = False,
+    query: int | str | None = None,
 ) -> Path:
     """Write what the ending of the name asks for.
 
     A picture shows the last layer of cross-attention, or of the only kind, where nothing is chosen. With
-    `words`, pieces are merged to words.
+    `words`, pieces are merged to words. `query` is for pages alone: the word whose row is pinned.
     """
     path = Path(path)
     if kind is not None:
@@ -40,12 +42,13 @@ def save(
     writers = {".svg": _save_picture, ".png": _save_picture, ".csv": _save_table, ".npz": _save_arrays}
     ending = path.suffix.lower()
     if ending == ".html":
-        raise UsageError(
-            "a page to keep (.html) comes with the studio; save .svg, .png, .csv or .npz for now"
-        )
-    if ending not in writers:
-        raise UnknownName(f"cannot save {path.name!r}; {nearest(ending, writers)}")
-    writers[ending](seen, path, kind, layer, head, words)
+        from regard.inspection.keeping import Choice, save_page
+
+        save_page(seen, path, Choice(kind, layer, head, query, words))
+    elif ending in writers:
+        writers[ending](seen, path, kind, layer, head, words)
+    else:
+        raise UnknownName(f"cannot save {path.name!r}; {nearest(ending, [*writers, '.html'])}")
     return path
 
 

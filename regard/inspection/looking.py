@@ -106,11 +106,10 @@ class Look:
         return told | self._attention_data()
 
     def save(self, path: Path) -> Path:
-        """The attention in a file; a table or an archive holds all that was not chosen."""
+        """The attention in a file; a table or an archive holds all that was not chosen, a page everything."""
         request = self.request
-        return self.seen.save(
-            path, kind=request.kind, layer=request.layer, head=request.head, words=request.words
-        )
+        chosen = {"kind": request.kind, "layer": request.layer, "head": request.head, "words": request.words}
+        return self.seen.save(path, **chosen, query=request.word)
 
     def _kind(self) -> str:
         """The kind asked for, or the first in which that word looks, or the last: cross-attention."""

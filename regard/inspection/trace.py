@@ -188,7 +188,7 @@ class Inspection:
         return work_out(self, kind, layer, head, query)
 
     def save(self, path: str | Path, **choice: Any) -> Path:
-        """Write a picture (.svg, .png), a table (.csv) or every weight (.npz); see `export.save`."""
+        """Write a page (.html), a picture (.svg, .png), a table (.csv) or all weights (.npz); see export."""
         from regard.inspection.export import save
 
         return save(self, path, **choice)

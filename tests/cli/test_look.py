@@ -127,7 +127,7 @@ def test_models_that_write_and_models_that_read(look):
     assert "Encoder attention" in look("--off", "scaling", "--query", "it", family="encoder-only")
 
 
-@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.csv", "a.npz"])
+@pytest.mark.parametrize("name", ["a.svg", "a.png", "a.csv", "a.npz", "a.html"])
 def test_files(look, tmp_path, name):
     assert look("--save", str(tmp_path / name)).strip() == str(tmp_path / name)
     assert (tmp_path / name).stat().st_size > 500
@@ -144,7 +144,7 @@ def test_files(look, tmp_path, name):
         (["--rank", "it", "xyz"], "no attention goes from 'it' to 'xyz'"),
         (["--off", "encoder.9.9"], "no encoder attention in layer 9; there are 2, counted from 0"),
         (["--off", "scalding"], "nothing in this model is called 'scalding'"),
-        (["--save", "a.html"], "comes with the studio"),
+        (["--save", "a.html", "--query", "anmal"], "no word 'anmal'"),
         (["--save", "a.txt"], "cannot save 'a.txt'"),
     ],
 )

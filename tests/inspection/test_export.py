@@ -93,8 +93,9 @@ def test_a_long_text_is_drawn_without_digits(words, tmp_path):
 @pytest.mark.parametrize(
     ("name", "choice", "message"),
     [
-        ("a.html", {}, r"\(\.html\) comes with the studio; save \.svg"),
-        ("a.jpg", {}, r"cannot save 'a\.jpg'.*known: \.csv, \.npz, \.png, \.svg"),
+        ("a.html", {"query": "zebra"}, "no word 'zebra'"),
+        ("a.html", {"kind": "cross", "layer": 2}, "no layer 2"),
+        ("a.jpg", {}, r"cannot save 'a\.jpg'.*known: \.csv, \.html, \.npz, \.png, \.svg"),
         ("a", {}, "cannot save 'a'"),
         ("a.svg", {"layer": 5}, "no layer 5"),
         ("a.csv", {"kind": "cross", "head": 9}, "no head 9"),

@@ -1,0 +1,236 @@
+"""One sentence to keep: the data that the view draws without a model, and a page that holds both.
+
+A kept page fetches nothing. Its own policy lets its one script and its one style be used, known by their
+hashes, and no host be asked; what people and models wrote stands in it as data.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import DataError
+from regard.inspection import showing
+from regard.inspection.bundle import VIEW, bundle
+from regard.inspection.glance import Glance, most_telling
+from regard.inspection.trace import Inspection
+
+ROOM = 500_000  # letters of sheets up to which more is kept than the maps need
+FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
+TITLE = 80  # letters of the sentence that a title holds at most
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body class="regard-page">
+<div id="studio" class="regard"></div>
+<noscript><p>A script inside this page draws it, and scripts are switched off here.</p></noscript>
+<script type="application/json" id="kept">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+POLICY = (
+    "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+BEGIN = """
+const kept = JSON.parse(document.getElementById("kept").textContent);
+view.startKept(document.getElementById("studio"), kept, { values: kept.values });
+"""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is pinned when the view opens; what is left open is chosen well."""
+
+    kind: str | None = None
+    layer: int | None = None
+    head: int | None = None
+    query: int | str | None = None
+    words: bool = False
+
+
+def save_page(seen: Inspection, path: Path, choice: Choice) -> None:
+    """Write a page that shows this inspection wherever it is opened."""
+    data = keep(seen, choice)
+    text = " ".join(_text(seen).split())
+    title = text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
+    script = f"const view = {bundle()};{BEGIN}"
+    page = write_page(f"{title} · Regard", read_style(), script, data)
+    path.write_text(page, encoding="utf-8", newline="\n")
+
+
+def read_style() -> str:
+    """All style sheets of the view as one, the tokens and the general ones first."""
+    sheets = sorted(VIEW.glob("*.css"), key=lambda file: (file.name != "style.css", file.name))
+    return "\n".join(file.read_text(encoding="utf-8") for file in sheets)
+
+
+def write_page(title: str, style: str, script: str, data: Any) -> str:
+    """A page of its parts; no text in it can end the element that it stands in."""
+    for name, text in (("style", style), ("script", script)):
+        if f"</{name}" in text.lower() or "<!--" in text:
+            raise DataError(
+                f"the view's {name} holds </{name} or <!--, which could end it; write it otherwise"
+            )
+    policy = POLICY.format(script=_hash(script), style=_hash(style))
+    told = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
+    return PAGE.format(policy=policy, title=html.escape(title), style=style, data=told, script=script)
+
+
+def keep(seen: Inspection, choice: Choice, notes: showing.Notes = showing.NOTHING) -> dict[str, Any]:
+    """What the view's KeptSource takes: model, trace, and sheets by the path of their request.
+
+    Every map is there. The steps of the pinned cell, what may come next, and the steps of its neighbours
+    are there as far as they fit.
+    """
+    found = showing.look_over(seen, notes)
+    pinned = pin(seen, choice, found)
+    model = describe_model(seen)
+    said = {"trace": "kept", "model": model["name"], "text": _text(seen), "pinned": pinned}
+    shelf = _Shelf(ROOM)
+    shelf.put({"overview": showing.overview(found), **dict(_maps(seen))})
+    shelf.offer(dict([_cell(seen, pinned)]))
+    vocabulary = _keep_next(seen, shelf)
+    for place in _neighbours(seen, pinned):
+        if not shelf.offer(dict([_cell(seen, place)])):
+            break
+    return {
+        "model": model,
+        "trace": {**showing.describe(seen, found, notes), **said},
+        "vocabulary": vocabulary,
+        "sheets": shelf.sheets,
+        "values": {"words": True} if choice.words else {},
+    }
+
+
+def pin(seen: Inspection, choice: Choice, found: Glance) -> dict[str, Any]:
+    """The choice made whole: kind, layer, head and query."""
+    if replace(choice, words=False) == Choice():
+        first = found.pinned
+        return {"kind": first.kind, "layer": first.layer, "head": first.head, "query": first.query}
+    kind = choice.kind or _kind_of(seen, choice.query)
+    layer = seen.layers(kind) - 1 if choice.layer is None else choice.layer
+    seen.check(kind, layer, choice.head)
+    weights, head = seen.attention(kind, layer), choice.head
+    if choice.query is None:
+        chosen = slice(None) if head is None else slice(head, head + 1)
+        telling = most_telling(seen, kind, layer, weights[chosen])
+        return {"kind": kind, "layer": layer, "head": telling.head + (head or 0), "query": telling.query}
+    query = seen.sides(kind)[0].find(choice.query, choice.words)[0]
+    if head is None:
+        head = int(np.square(weights[:, query]).sum(-1).argmax())  # in which this row is gathered the most
+    return {"kind": kind, "layer": layer, "head": head, "query": query}
+
+
+def describe_model(seen: Inspection) -> dict[str, Any]:
+    """The model as the studio describes one; a kept one has no examples and no course."""
+    config = seen.model.config
+    sizes = {kind: seen.layers(kind) for kind in seen.kinds}
+    layers = {"encoder": sizes.get("encoder", 0), "decoder": sizes.get("decoder", 0)}
+    numbers = sum(weight.numel() for weight in seen.model.parameters())
+    family, depth = FAMILIES[config.family], "+".join(str(n) for n in layers.values() if n)
+    return {
+        "name": "kept",
+        "title": f"{family}, {depth} layers, {config.heads} heads, {numbers / 1e6:.1f} M weights",
+        "family": family,
+        "output": "vectors" if config.output == "pooled" else config.output,
+        "layers": layers,
+        "heads": config.heads,
+        "width": config.width,
+        "head_width": config.key_size,
+        "vocabulary": config.target_vocabulary or config.vocabulary,
+        "parameters": numbers,
+        "context": config.context,
+        "residual": config.residual,
+        "labels": [],
+        "snapshots": [],
+        "examples": [],
+        "pairs": [],
+        "state": "ready",
+        "known_words": False,
+    }
+
+
+class _Shelf:
+    """Sheets by their path, in base64; what is offered is taken as long as there is room."""
+
+    def __init__(self, room: int):
+        self.room, self.sheets = room, {}
+
+    def put(self, sheets: Mapping[str, bytes]) -> None:
+        letters = {path: base64.b64encode(sheet).decode() for path, sheet in sheets.items()}
+        self.sheets |= letters
+        self.room -= sum(map(len, letters.values()))
+
+    def offer(self, sheets: Mapping[str, bytes], besides: int = 0) -> bool:
+        fits = besides + sum(len(sheet) for sheet in sheets.values()) * 4 / 3 < self.room
+        if fits:
+            self.room -= besides
+            self.put(sheets)
+        return fits
+
+
+def _maps(seen: Inspection) -> Iterator[tuple[str, bytes]]:
+    for kind in seen.kinds:
+        for layer in range(seen.layers(kind)):
+            yield f"attention/{kind}/{layer}", showing.attention(seen, kind, layer)
+    for side in (seen.source, seen.target):
+        if side is not None:
+            yield f"vectors/{side.name}", showing.vectors(seen, side.name)
+
+
+def _cell(seen: Inspection, place: Mapping[str, Any]) -> tuple[str, bytes]:
+    return "steps/{kind}/{layer}/{head}/{query}".format(**place), showing.steps(seen, **place)
+
+
+def _neighbours(seen: Inspection, pinned: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The other heads for the same query, then the other queries of the same head."""
+    for head in range(seen.heads):
+        if head != pinned["head"]:
+            yield {**pinned, "head": head}
+    for query in range(len(seen.sides(pinned["kind"])[0])):
+        if query != pinned["query"]:
+            yield {**pinned, "query": query}
+
+
+def _keep_next(seen: Inspection, shelf: _Shelf) -> list[str] | None:
+    """Put what may come next on the shelf, for all positions or for none, and give the words it speaks of."""
+    if seen.model.config.output not in ("words", "masked"):
+        return None
+    positions, size = seen.logits.shape
+    if positions * size * 4 > shelf.room:
+        return None
+    vocabulary = showing.vocabulary(seen.written.tokenizer, size)
+    sheets = {f"next/{position}": showing.next_logits(seen, position) for position in range(positions)}
+    return vocabulary if shelf.offer(sheets, besides=len(json.dumps(vocabulary))) else None
+
+
+def _kind_of(seen: Inspection, query: int | str | None) -> str:
+    """The first kind of attention in which this word looks at others; the last one for none."""
+    able = [kind for kind in seen.kinds if isinstance(query, str) and seen.sides(kind)[0].has(query)]
+    return able[0] if able else seen.kinds[-1 if query is None else 0]
+
+
+def _text(seen: Inspection) -> str:
+    return (seen.source or seen.side()).text
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
