@@ -25,6 +25,7 @@ from regard.cli import (
     evaluate,
     look,
     read,
+    studio,
     train,
     translate,
     verify_resume,
@@ -33,7 +34,8 @@ from regard.errors import RegardError
 
 # In the order that help shows them.
 THEMES = (
-    demo, train, translate, complete, read, look, evaluate, verify_resume, describe, attend, bench, doctor,
+    demo, studio, train, translate, complete, read, look, evaluate, verify_resume, describe, attend, bench,
+    doctor,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -38,6 +38,8 @@ def check_pull(model: Transformer, pull: Pull, keys: int | None = None) -> None:
     for name, value, count in (("layer", pull.layer, layers), ("head", pull.head, config.heads)):
         if not 0 <= value < count:
             raise SettingError(f"no {name} {value} of {pull.kind} attention; there are {count}, from 0 on")
+    if pull.kind == "encoder" and keys is not None and pull.query >= keys:
+        raise SettingError(f"no query {pull.query}; the source has {keys} tokens, counted from 0")
     if keys is not None and len(pull.row) != keys:
         raise SettingError(f"a pulled row of {len(pull.row)} numbers; this one has {keys} keys")
     if pull.kind == "decoder" and any(pull.row[pull.query + 1 :]):

@@ -1,0 +1,1 @@
+"""Regard over HTTP: the studio's page and what it asks for."""

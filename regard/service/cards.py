@@ -1,0 +1,146 @@
+"""What the page is told about a model before it asks for anything: sizes, examples. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from math import prod
+from typing import Any
+
+from regard.checkpoints.folder import ModelFolder
+from regard.demo.lectures import LECTURES, REVERSED, Lecture
+from regard.model.config import ModelConfig
+from regard.text.tokenizer import SPELLINGS, Tokenizer
+
+FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
+LANGUAGES = {
+    "demo": "English to French",
+    "demo-reverse": "French to English",
+    "demo-writing": "goes on writing English",
+}
+DOES = {"translation": "translates", "writing": "goes on writing", "reading": "reads"}
+# The word that a pair of the lectures' sentences is about.
+ABOUT = {"it, too": "it", "it": "it", "bank": "bank", "Python": "Python"}
+TIRED, WIDE = LECTURES[0].source, LECTURES[1].source
+BEGINNINGS = (
+    "The quick brown",
+    "The animal didn't cross the street because it was too",
+    "I arrived at the bank after crossing the",
+    "a fluffy blue creature roamed the verdant",
+)
+
+
+def family_of(config: ModelConfig) -> str:
+    """What the page calls a family."""
+    return FAMILIES[config.family]
+
+
+def card(
+    name: str,
+    folder: ModelFolder,
+    tokenizer: Tokenizer,
+    facts: Mapping[str, Any] | None,
+    snapshots: list[int],
+) -> dict[str, Any]:
+    """A trained model as the page knows it."""
+    config, family = folder.config, family_of(folder.config)
+    layers = layers_of(config)
+    parameters = sum(prod(shape) for shape in folder.weights.shapes.values())
+    labels = folder.extra.get("labels") or list(range(config.classes))
+    does = LANGUAGES[facts["name"]] if facts else DOES[family]
+    stack = "+".join(str(count) for count in layers.values() if count)
+    return {
+        "name": name,
+        "title": f"{name}, {does}, {stack} layers, {config.heads} heads, {_rounded(parameters)} weights",
+        "family": family,
+        "output": "vectors" if config.output == "pooled" else config.output,
+        "layers": layers,
+        "heads": config.heads,
+        "width": config.width,
+        "head_width": config.key_size,
+        "vocabulary": config.target_vocabulary or config.vocabulary,
+        "parameters": parameters,
+        "context": config.context,
+        "residual": config.residual,
+        "labels": list(map(str, labels)) if config.output == "classes" else [],
+        "snapshots": snapshots,
+        "examples": examples(config, tokenizer, facts),
+        "pairs": pairs(family, facts),
+        "state": "ready",
+        "known_words": facts is not None,
+    }
+
+
+def untrained_card(name: str, state: str) -> dict[str, Any]:
+    """A model of the demo that is still to be trained: it has a name and no sizes."""
+    family = "writing" if name == "demo-writing" else "translation"
+    nothing = dict.fromkeys(("heads", "width", "head_width", "vocabulary", "parameters", "context"), 0)
+    return {
+        "name": name,
+        "title": f"{name}, {LANGUAGES[name]}, not trained yet",
+        "family": family,
+        "output": "words",
+        "layers": {"encoder": 0, "decoder": 0},
+        **nothing,
+        "residual": "pre",
+        "labels": [],
+        "snapshots": [],
+        "examples": [TIRED] if name == "demo" else [],
+        "pairs": [],
+        "state": state,
+        "known_words": True,
+    }
+
+
+def layers_of(config: ModelConfig) -> dict[str, int]:
+    """How many layers encoder and decoder have; 0 where there is none."""
+    decoder = 0 if config.family == "encoder-only" else config.decoder_layers or config.layers
+    return {"encoder": 0 if config.family == "decoder-only" else config.layers, "decoder": decoder}
+
+
+def examples(config: ModelConfig, tokenizer: Tokenizer, facts: Mapping[str, Any] | None) -> list[str]:
+    """Texts to begin with: the lectures' for the demo, one that fits the family for any other."""
+    if facts is not None:
+        if facts["name"] == "demo-writing":
+            return list(BEGINNINGS)
+        return [one.source for one in _lectures(facts) if "’" not in one.source]
+    if config.output in ("masked", "words") and config.family == "encoder-only":
+        return [f"Paris is the {_mask(tokenizer)} of France."]
+    return {"translation": [TIRED], "writing": [BEGINNINGS[0]], "reading": ["A film to remember."]}[
+        family_of(config)
+    ]
+
+
+def pairs(family: str, facts: Mapping[str, Any] | None) -> list[list[str]]:
+    """Two sentences that differ in a word, and the word to watch in both."""
+    if facts is None or facts["name"] == "demo-writing":
+        return [[TIRED, WIDE, "it"]]
+    if facts["name"] == "demo-reverse":
+        return [[REVERSED[3].source, REVERSED[4].source, "traversé"]]
+    told = [list(each) for _, each in groupby(LECTURES, key=lambda one: one.pair)]
+    return [
+        [first.source, second.source, ABOUT[first.pair]]
+        for first, second in (each for each in told if len(each) == 2)
+        if first.pair in ABOUT
+    ]
+
+
+def _lectures(facts: Mapping[str, Any]) -> tuple[Lecture, ...]:
+    return REVERSED if facts["name"] == "demo-reverse" else LECTURES
+
+
+def _mask(tokenizer: Tokenizer) -> str:
+    """How this tokenizer spells its mask."""
+    known = SPELLINGS["mask"]
+    if "mask" not in tokenizer.specials:
+        return known[0]
+    return next(
+        (name for name in known if tokenizer.mask in tokenizer.encode(name, with_mask=True)), known[0]
+    )
+
+
+def _rounded(count: int) -> str:
+    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.1f} {letter}"
+    return str(count)

@@ -1,0 +1,212 @@
+"""The models that a page may ask for: loaded once and in the background, one lock each, snapshots too.
+
+Nothing here loads torch before a model is used.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from threading import Event, RLock, Thread
+from typing import TYPE_CHECKING, Any
+
+from regard.checkpoints.folder import ModelFolder, read_folder
+from regard.checkpoints.writing import MANIFEST
+from regard.demo.story.place import COMMANDS, Place, find_place
+from regard.errors import RegardError, nearest
+from regard.service.cards import card, untrained_card
+from regard.service.homes import Home, find_home, name_of
+from regard.service.notes import DemoNotes
+from regard.service.refusals import NotReady, NotThere
+from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from regard.inspection.showing import Notes
+    from regard.inspection.subjects import Subject
+
+log = logging.getLogger("regard.service")
+
+HELD = 1 << 30  # bytes of weights that the snapshots of one model may take
+BUILT_IN = ("demo", "demo-writing", "demo-reverse")
+# The page's first look shall not wait for torch, whose loading holds up everything else for a moment.
+PATIENCE = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """A model in memory: what uses it, what tells it from others, and the lock around its work."""
+
+    subject: Subject
+    key: str
+    lock: Any = field(default_factory=RLock)
+
+
+class Entry:
+    """One model of the studio; a built-in one may still have to be trained."""
+
+    def __init__(self, name: str, home: Home | None, place: Place | None = None):
+        self.name, self.place = name, place
+        self._home = home
+        self._loading = RLock()
+        self._loaded: OrderedDict[int | None, Loaded] = OrderedDict()
+        self.learning = False
+        if home is not None:
+            _ = self.folder  # what cannot be used is refused at once
+
+    @property
+    def home(self) -> Home | None:
+        """Where its files are; a built-in model has a home as soon as it is trained, whoever trained it."""
+        if self._home is None and self.place is not None and self.place.facts() is not None:
+            self._home = find_home(self.place.path)
+        return self._home
+
+    @property
+    def trained_home(self) -> Home:
+        """The same, where it must be there."""
+        home = self.home
+        if home is None:
+            command = COMMANDS[self.name]
+            raise NotReady(f"{self.name} is not trained yet; let the page train it, or call {command}")
+        return home
+
+    @cached_property
+    def folder(self) -> ModelFolder:
+        """What its folder says."""
+        return read_folder(self.trained_home.model)
+
+    @cached_property
+    def tokenizers(self) -> Tokenizers:
+        """Its tokenizers."""
+        return self.folder.tokenizers()
+
+    @cached_property
+    def vocabulary(self) -> list[str]:
+        """Every id that it can say, as a person reads it."""
+        from regard.inspection.showing import vocabulary
+
+        config = self.folder.config
+        return vocabulary(self.writes, config.target_vocabulary or config.vocabulary)
+
+    @property
+    def writes(self) -> Tokenizer:
+        """The tokenizer of what it says."""
+        return (
+            self.tokenizers.target if self.folder.config.family != "encoder-only" else self.tokenizers.source
+        )
+
+    @cached_property
+    def facts(self) -> dict[str, Any] | None:
+        """What is known of a model of the demo."""
+        return self.trained_home.facts()
+
+    @cached_property
+    def notes(self) -> Notes:
+        """What may be said about its words."""
+        from regard.inspection.showing import NOTHING
+
+        return DemoNotes(self.facts) if self.facts else NOTHING
+
+    def card(self) -> dict[str, Any]:
+        """The model as the page knows it."""
+        home = self.home
+        if home is None:
+            return untrained_card(self.name, "learning" if self.learning else "untrained")
+        return card(self.name, self.folder, self.writes, self.facts, list(home.snapshots()))
+
+    def loaded(self, snapshot: int | None = None) -> Loaded:
+        """The model, or as it was at a step; loaded when it is first asked for."""
+        with self._loading:
+            if snapshot in self._loaded:
+                self._loaded.move_to_end(snapshot)
+                return self._loaded[snapshot]
+            path = self._path(snapshot)
+            self._loaded[snapshot] = loaded = self._load(path)
+            self._let_go()
+            return loaded
+
+    def _path(self, snapshot: int | None) -> Path:
+        home = self.trained_home
+        if snapshot is None:
+            return home.model
+        kept = home.snapshots()
+        if snapshot not in kept:
+            steps = ", ".join(map(str, kept)) or "none"
+            raise NotThere(f"{self.name} has no snapshot of step {snapshot}; it has {steps}")
+        return kept[snapshot]
+
+    def _load(self, path: Path) -> Loaded:
+        from hashlib import sha256
+
+        from regard.inference.loading import load
+
+        try:
+            key = sha256((path / MANIFEST).read_bytes()).hexdigest()
+            return Loaded(load(path), key)
+        except (RegardError, OSError) as error:
+            log.warning("cannot load %s: %s", path, error)
+            raise NotReady(f"{self.name} cannot be loaded; the terminal says why") from None
+
+    def _let_go(self) -> None:
+        """Keep as many snapshots as there is room for, the last used ones, and always the model itself."""
+        stored = sum(weight.nbytes for weight in self.folder.weights.values())
+        most = min(32, max(2, HELD // max(stored, 1)))
+        while len(self._loaded) > most:
+            del self._loaded[next(step for step in self._loaded if step is not None)]
+
+
+class Models:
+    """The models of one studio, by name."""
+
+    def __init__(self, entries: Iterable[Entry]):
+        self.entries = {entry.name: entry for entry in entries}
+        self._wanted = Event()
+
+    def __getitem__(self, name: str) -> Entry:
+        if name not in self.entries:
+            raise NotThere(f"no model {name[:80]!r} here; {nearest(name[:80], self.entries)}")
+        return self.entries[name]
+
+    def cards(self) -> list[dict[str, Any]]:
+        """All of them as the page knows them."""
+        return [entry.card() for entry in self.entries.values()]
+
+    def want(self) -> None:
+        """Somebody is looking: load what they will ask for."""
+        self._wanted.set()
+
+    def warm_up(self) -> None:
+        """Load the first model behind the scenes, as soon as a page is there or a moment has passed."""
+        Thread(target=self._warm_up, name="models", daemon=True).start()
+
+    def _warm_up(self) -> None:
+        self._wanted.wait(PATIENCE)
+        from regard.service import answers
+
+        for entry in self.entries.values():
+            try:
+                if entry.home is not None:
+                    answers.rehearse(entry)
+            except RegardError as error:  # whoever asks for it is told
+                log.warning("%s", error)
+
+
+def open_models(names: Iterable[str] = ()) -> Models:
+    """The models named, built-in or by folder; without any, the demo and what else is trained of it."""
+    entries: list[Entry] = []
+    for name in names or _usual():
+        place = find_place(name) if name in BUILT_IN else None
+        taken = {entry.name for entry in entries}
+        if place is not None and name not in taken:
+            entries.append(Entry(name, find_home(place.path) if place.facts() else None, place))
+        elif place is None:
+            entries.append(Entry(name_of(Path(name), taken), find_home(Path(name))))
+    return Models(entries)
+
+
+def _usual() -> list[str]:
+    return [name for name in BUILT_IN if name == "demo" or find_place(name).facts() is not None]

@@ -1,0 +1,71 @@
+"""What is known of the demo models' words: those met in training, what French ones say, which are nouns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+from regard.demo.corpus import ENGLISH_WORD, FRENCH_WORD
+from regard.demo.glossary import gloss
+from regard.demo.nouns import NOUNS
+from regard.demo.spelling import CURLY
+
+if TYPE_CHECKING:
+    from regard.inspection.tokens import Side
+
+
+class DemoNotes:
+    """Notes about the words of a model of the demo, from what is kept beside it."""
+
+    def __init__(self, facts: Mapping[str, Any]):
+        self._facts = facts
+        self._french = {"demo": "target", "demo-reverse": "source"}.get(facts["name"])
+        self._read = "target" if facts["name"] == "demo-writing" else "source"
+
+    @cached_property
+    def _met(self) -> frozenset[str]:
+        return frozenset(self._facts["words"])
+
+    def strange(self, side: Side) -> set[int]:
+        """The positions of tokens that the model never met in training."""
+        unknown = {n for n, token in enumerate(side.tokens) if token.special == "unknown"}
+        if side.name != self._read:
+            return unknown
+        word = FRENCH_WORD if side.name == self._french else ENGLISH_WORD
+        found = word.finditer(side.text.translate(CURLY))
+        spans = [match.span() for match in found if match[0].lower() not in self._met]
+        return unknown.union(n for span in spans for n in _covering(side, *span))
+
+    def glosses(self, side: Side, other: Side | None) -> dict[int, str]:
+        """What each French word says, by its number."""
+        if side.name != self._french:
+            return {}
+        text = side.text.replace("’", "'")
+        spans = [match.span() for match in FRENCH_WORD.finditer(text)]
+        said: dict[int, list[str]] = {}
+        for span, each in zip(spans, gloss(text, other.text if other else ""), strict=True):
+            for word in dict.fromkeys(side.tokens[n].word for n in _covering(side, *span)):
+                said.setdefault(word, []).append(each.gloss)
+        return {word: " ".join(filter(None, each)) for word, each in said.items() if any(each)}
+
+    def nouns(self, side: Side) -> list[int]:
+        """The numbers of English words that "it" may stand for."""
+        if side.name == self._french:
+            return []
+        return [number for number, word in enumerate(side.words) if word.text.lower() in english_nouns()]
+
+
+@cache
+def english_nouns() -> frozenset[str]:
+    """Every noun of the lexicon, one and several."""
+    return frozenset(noun.name(plural).lower() for noun in NOUNS.values() for plural in (False, True))
+
+
+def _covering(side: Side, start: int, end: int) -> list[int]:
+    """The positions of tokens that share a character with a part of the text."""
+    return [
+        place
+        for place, token in enumerate(side.tokens)
+        if token.start is not None and token.end is not None and token.start < end and token.end > start
+    ]

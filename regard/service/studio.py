@@ -1,0 +1,165 @@
+"""The studio's routes: the page, the view's modules, and what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import ValidationError
+
+from regard.service.app import answer, make_app, not_there, read_body, sheet
+from regard.service.models import Models
+from regard.service.refusals import Malformed
+from regard.service.requests import (
+    Asked,
+    ClassifyAsked,
+    FillAsked,
+    NextAsked,
+    TraceAsked,
+    TranslateAsked,
+    one_sentence,
+)
+from regard.service.traces import Traces
+
+PAGE = Path(__file__).with_name("page")
+VIEW = Path(__file__).parents[1] / "inspection" / "view"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+}
+Body = TypeVar("Body", bound=Asked)
+
+
+def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
+    """The studio as an application."""
+    traces = Traces() if traces is None else traces
+    app = make_app(start=models.warm_up)
+    app.include_router(_pages())
+    app.include_router(_of_models(models), prefix="/studio/api")
+    app.include_router(_of_traces(models, traces), prefix="/studio/api")
+    app.include_router(_of_words(models), prefix="/studio/api")
+    return app
+
+
+def body_of(kind: type[Body]) -> Callable[[Request], Awaitable[Body]]:
+    """What reads a request of this kind."""
+
+    async def read(request: Request) -> Body:
+        try:
+            return kind.model_validate_json(await read_body(request))
+        except ValidationError as error:
+            raise Malformed(one_sentence(error)) from None
+
+    return read
+
+
+def file_of(folder: Path, name: str) -> Response:
+    """A file of a folder by its plain name; whatever else a name says, only what is listed is given."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name == name and path.suffix in KINDS and path.is_file():
+            return Response(path.read_bytes(), media_type=KINDS[path.suffix])
+    raise not_there()
+
+
+def _answers() -> Any:
+    """What works answers out; with it comes torch, which the page itself does not wait for."""
+    from regard.service import answers
+
+    return answers
+
+
+def _pages() -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/")
+    def begin() -> Response:
+        return RedirectResponse("/studio")
+
+    @routes.get("/studio")
+    def page() -> Response:
+        return file_of(PAGE, "index.html")
+
+    @routes.get("/studio/view/{name}")
+    def module(name: str) -> Response:
+        return file_of(VIEW, name)
+
+    @routes.get("/favicon.ico")
+    def icon() -> Response:
+        return Response(status_code=204)
+
+    return routes
+
+
+def _of_models(models: Models) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/models")
+    def cards() -> Response:
+        told = answer({"models": models.cards()})
+        models.want()
+        return told
+
+    @routes.get("/models/{name}/vocabulary")
+    def vocabulary(name: str) -> Response:
+        return answer({"tokens": models[name].vocabulary})
+
+    return routes
+
+
+def _of_traces(models: Models, traces: Traces) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/trace")
+    def trace(asked: Annotated[TraceAsked, Depends(body_of(TraceAsked))]) -> Response:
+        return answer(_answers().trace(models, traces, asked).told)
+
+    @routes.get("/trace/{name}/overview")
+    def overview(name: str) -> Response:
+        return sheet(traces[name].overview)
+
+    @routes.get("/trace/{name}/attention/{kind}/{layer}")
+    def attention(name: str, kind: str, layer: int, words: Annotated[int, Query(ge=0, le=1)] = 0) -> Response:
+        return sheet(_answers().attention(traces[name], kind, layer, bool(words)))
+
+    @routes.get("/trace/{name}/vectors/{side}")
+    def vectors(name: str, side: str) -> Response:
+        return sheet(_answers().vectors(traces[name], side))
+
+    @routes.get("/trace/{name}/steps/{kind}/{layer}/{head}/{query}")
+    def steps(name: str, kind: str, layer: int, head: int, query: int) -> Response:
+        return sheet(_answers().steps(traces[name], kind, layer, head, query))
+
+    @routes.get("/trace/{name}/next/{position}")
+    def next_logits(name: str, position: int) -> Response:
+        return sheet(_answers().next_logits(traces[name], position))
+
+    return routes
+
+
+def _of_words(models: Models) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.post("/next")
+    def next_after(asked: Annotated[NextAsked, Depends(body_of(NextAsked))]) -> Response:
+        return sheet(_answers().next_after(models, asked))
+
+    @routes.post("/translate")
+    def translate(asked: Annotated[TranslateAsked, Depends(body_of(TranslateAsked))]) -> Response:
+        return answer(_answers().translate(models, asked))
+
+    @routes.post("/fill")
+    def fill(asked: Annotated[FillAsked, Depends(body_of(FillAsked))]) -> Response:
+        return answer(_answers().fill(models, asked))
+
+    @routes.post("/classify")
+    def classify(asked: Annotated[ClassifyAsked, Depends(body_of(ClassifyAsked))]) -> Response:
+        return answer(_answers().classify(models, asked))
+
+    return routes
