@@ -17,6 +17,7 @@ Examples:
   regard demo writing                  a model that goes on writing
   regard demo --reverse                French to English
   regard demo --show-corpus 3          what it learns from
+  regard demo --show-corpus --out DIR  the same as text files
   regard demo --check --json           measure what is promised; exit 1 where it is missed
 """
 
@@ -33,10 +34,13 @@ def demo(
     check: Annotated[bool, typer.Option("--check", help="Train anew and measure the promises.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --check: end with JSON.")] = False,
     show_corpus: Annotated[
-        bool, typer.Option("--show-corpus", help="Print 3 pairs of each family, or as many as you say.")
+        bool,
+        typer.Option(
+            "--show-corpus", help="Print 3 pairs of each family, or N; with --out, N pairs as files."
+        ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the model here, not in the user's cache.")
+        Path | None, typer.Option(metavar="DIR", help="Keep it here, not in the user's cache.")
     ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from regard.cli.app import run
+from regard.demo.corpus import corpus
 from regard.demo.story import training
 from regard.demo.story.promises import PROMISES, Promises
 
@@ -65,6 +66,9 @@ def test_check_exits_0_where_every_promise_is_kept(small, capsys, monkeypatch):
         (["--json"], "--json goes with --check"),
         (["--set", "training.steps=3"], "add --out DIR"),
         (["--show-corpus", "many"], "takes a number"),
+        (["--show-corpus", "--check"], "--show-corpus trains nothing"),
+        (["--show-corpus", "--out", "."], "exists; choose another"),
+        (["--show-corpus", "7", "--out", "elsewhere"], "must be between"),
     ],
 )
 def test_a_wrong_call_is_one_line(arguments, rule, capsys):
@@ -77,6 +81,18 @@ def test_a_wrong_call_is_one_line(arguments, rule, capsys):
 def test_the_corpus_is_shown(capsys):
     assert run(["demo", "--show-corpus", "1"]) == 0
     assert "30,000 pairs to learn from" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("options", "languages"), [([], ("en", "fr")), (["--reverse"], ("fr", "en"))])
+def test_the_corpus_can_be_had_as_files(options, languages, capsys, tmp_path):
+    place = tmp_path / "mine" / "text"
+    assert run(["demo", "--show-corpus", "1000", "--out", str(place), *options]) == 0
+    named = [place / f"{part}.{language}" for part in ("train", "valid", "test") for language in languages]
+    assert capsys.readouterr().out.splitlines() == list(map(str, named))
+    lines = [path.read_text(encoding="utf-8").splitlines() for path in named]
+    assert [len(side) for side in lines[:2]] == [1000, 1000]
+    pairs = corpus(pairs=1000, reverse=bool(options)).test
+    assert list(zip(*lines[4:], strict=True)) == [(pair.source, pair.target) for pair in pairs]
 
 
 def test_a_built_in_name_stands_for_its_folder(small, capsys, monkeypatch, tmp_path):

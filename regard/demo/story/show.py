@@ -73,14 +73,31 @@ def show(request: Request, begun: float | None = None) -> int:
 
 
 def show_corpus_of(request: Request) -> None:
-    """Some pairs of each family of the corpus; where something is asked, it is how many."""
+    """Some pairs of each family of the corpus, or with --out all of it as files; `what` says how many."""
     from regard.demo.corpus import corpus
     from regard.demo.story.samples import show_samples
 
-    wanted = request.what or str(SAMPLES)
-    if not wanted.isdecimal() or wanted == "0":
-        raise UsageError(f"--show-corpus ({wanted}) takes a number of pairs above 0, or nothing")
-    show_samples(Board(), corpus(reverse=request.reverse), int(wanted))
+    if request.fresh or request.check or request.as_json or request.settings:
+        raise UsageError("--show-corpus trains nothing; it goes with a number, --reverse and --out alone")
+    if request.what is not None and (not request.what.isdecimal() or request.what == "0"):
+        raise UsageError(f"--show-corpus ({request.what}) takes a number of pairs above 0, or nothing")
+    many = int(request.what or 0)
+    if request.out is not None:
+        return _write_corpus(request.out, many, request.reverse)
+    return show_samples(Board(), corpus(reverse=request.reverse), many or SAMPLES)
+
+
+def _write_corpus(folder: Path, many: int, reverse: bool) -> None:
+    """The corpus as files in a new folder, with so many pairs to learn from, or all of them."""
+    from regard.demo.corpus import PAIRS, corpus
+    from regard.demo.story.files import write_pairs
+
+    if folder.exists():
+        raise UsageError(f"{folder} exists; choose another with --out")
+    sentences = corpus(pairs=many or PAIRS, reverse=reverse)
+    folder.mkdir(parents=True)
+    for name in write_pairs(sentences, folder).values():
+        print(folder / name)
 
 
 def report(verdict: Verdict, name: str, as_json: bool) -> int:

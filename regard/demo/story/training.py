@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.demo.corpus import PAIRS, Corpus, Language, built_in, corpus
+from regard.demo.corpus import PAIRS, Corpus, built_in, corpus
+from regard.demo.story.files import write_english, write_pairs
 from regard.demo.story.links import links_of
 from regard.demo.story.place import COMMANDS, RECIPES, Place, forget, write_facts
 from regard.demo.story.promises import judge
-from regard.demo.things import quick_brown_fox
 from regard.errors import Interrupted
 from regard.inference.loading import load, load_for
 from regard.runs.display import Display, make_display
@@ -21,9 +21,6 @@ from regard.runs.place import RunFolder
 from regard.runs.recipe import Recipe
 from regard.runs.run import Prepared, finish, prepare
 from regard.training.events import Event, Saved
-
-# The writing model is told the typists' sentence so often, one line in a few hundred.
-FOXES = 100
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,8 @@ def _train(place: Place, show: bool) -> dict[str, Any]:
         begun, run, sentences = time.perf_counter(), work / "run", sentences_for(place)
         recipe = Recipe.load(RECIPES[place.name], dict(place.settings))
         (work / "text").mkdir()
-        files = _write_corpus(sentences, work / "text", recipe.objective)
+        write = write_english if recipe.objective == "writing" else write_pairs
+        files = write(sentences, work / "text")
         prepared = prepare(recipe.changed({"data": _named(files, work / "text")}), run)
         _finish(prepared, place, show)
         known: dict[str, Any] = {"name": place.name, "fingerprint": place.fingerprint}
@@ -121,31 +119,6 @@ def _settle(run: Path, recipe: Recipe, files: Mapping[str, str], final: Path) ->
 
 def _named(files: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {name: str(folder / file) for name, file in files.items()}
-
-
-def _write_corpus(sentences: Corpus, folder: Path, objective: str) -> dict[str, str]:
-    """The files that a recipe reads, by the name of each in [data]."""
-    if objective == "writing":
-        fox = quick_brown_fox().pair("leaping", "written").source
-        told = [pair.source for pair in sentences.train]
-        spread = max(1, len(told) // FOXES)
-        for at in range(0, len(told) + FOXES, spread + 1):
-            told.insert(at, fox)
-        _write(folder / "train.en", told)
-        _write(folder / "valid.en", (pair.source for pair in sentences.valid))
-        return {"text": "train.en", "valid": "valid.en"}
-    files: dict[str, str] = {}
-    languages: tuple[Language, Language] = ("fr", "en") if sentences.reverse else ("en", "fr")
-    for part in ("train", "valid", "test"):
-        for side, language in zip(("source", "target"), languages, strict=True):
-            name = side if part == "train" else f"{part}_{side}"
-            files[name] = f"{part}.{language}"
-            _write(folder / files[name], (getattr(pair, side) for pair in getattr(sentences, part)))
-    return files
-
-
-def _write(file: Path, lines: Iterable[str]) -> None:
-    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
 
 
 def _read_words(sentences: Corpus) -> frozenset[str]:
