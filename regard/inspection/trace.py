@@ -193,6 +193,12 @@ class Inspection:
 
         return save(self, path, **choice)
 
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a notebook shows: the studio's view, or a picture; `widget.show` takes a choice."""
+        from regard.inspection.widget import offer
+
+        return offer(self)
+
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     """Logits .. V as log-probabilities, in float64."""
