@@ -19,7 +19,9 @@ from regard.checkpoints.writing import MANIFEST
 from regard.demo.story.place import COMMANDS, Place, find_place
 from regard.errors import RegardError, nearest
 from regard.service.cards import card, untrained_card
+from regard.service.course import course
 from regard.service.homes import Home, find_home, name_of
+from regard.service.learning import Learning
 from regard.service.notes import DemoNotes
 from regard.service.refusals import NotReady, NotThere
 from regard.text.pair import Tokenizers
@@ -54,7 +56,7 @@ class Entry:
         self._home = home
         self._loading = RLock()
         self._loaded: OrderedDict[int | None, Loaded] = OrderedDict()
-        self.learning = False
+        self.learning = Learning(place) if place is not None else None
         if home is not None:
             _ = self.folder  # what cannot be used is refused at once
 
@@ -115,8 +117,14 @@ class Entry:
         """The model as the page knows it."""
         home = self.home
         if home is None:
-            return untrained_card(self.name, "learning" if self.learning else "untrained")
+            is_learning = self.learning is not None and self.learning.is_running
+            return untrained_card(self.name, "learning" if is_learning else "untrained")
         return card(self.name, self.folder, self.writes, self.facts, list(home.snapshots()))
+
+    def course(self) -> dict[str, Any]:
+        """How its training went, or goes."""
+        run = self.learning.run if self.learning else None
+        return course(self.trained_home if run is None else Home(run, run))
 
     def loaded(self, snapshot: int | None = None) -> Loaded:
         """The model, or as it was at a step; loaded when it is first asked for."""
@@ -174,6 +182,20 @@ class Models:
     def cards(self) -> list[dict[str, Any]]:
         """All of them as the page knows them."""
         return [entry.card() for entry in self.entries.values()]
+
+    def of_demo(self, name: str | None = None) -> tuple[Entry, Learning]:
+        """A built-in model and its training: the named one, or the first here."""
+        entries = [self[name]] if name is not None else list(self.entries.values())
+        for entry in entries:
+            if entry.learning is not None:
+                return entry, entry.learning
+        raise NotThere("no model of the demo is here; start regard studio without a MODEL")
+
+    def stop(self) -> None:
+        """End what is being trained."""
+        for entry in self.entries.values():
+            if entry.learning is not None:
+                entry.learning.stop()
 
     def want(self) -> None:
         """Somebody is looking: load what they will ask for."""

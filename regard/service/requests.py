@@ -109,7 +109,9 @@ class ClassifyAsked(OfModel):
 def one_sentence(error: ValidationError) -> str:
     """The first thing that is wrong with a request."""
     first: dict[str, Any] = dict(error.errors(include_url=False, include_context=True)[0])
-    place = ".".join(str(part) for part in first["loc"] if not _is_branch(part))
+    place = ".".join(map(str, first["loc"]))
+    if place.startswith("off."):
+        return "off: each part is a name, such as scaling, or a head, such as [kind, layer, head]"
     match first["type"]:
         case "json_invalid":
             return "this is no JSON; send an object"
@@ -124,8 +126,3 @@ def one_sentence(error: ValidationError) -> str:
             return f"{place} has more than {first['ctx']['max_length']:,} entries; send fewer"
     said = str(first["msg"])
     return f"{place or 'the request'}: {said[:1].lower()}{said[1:]}"
-
-
-def _is_branch(part: Any) -> bool:
-    """Whether a part of a place is not a key but the name of an alternative of a union."""
-    return isinstance(part, str) and ("[" in part or part in ("str", "int", "float"))

@@ -12,10 +12,12 @@ from pydantic import ValidationError
 
 from regard.service.app import answer, make_app, not_there, read_body, sheet
 from regard.service.models import Models
-from regard.service.refusals import Malformed
+from regard.service.refusals import Busy, Malformed
 from regard.service.requests import (
     Asked,
     ClassifyAsked,
+    CompareAsked,
+    EffectAsked,
     FillAsked,
     NextAsked,
     TraceAsked,
@@ -40,11 +42,12 @@ Body = TypeVar("Body", bound=Asked)
 def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
     """The studio as an application."""
     traces = Traces() if traces is None else traces
-    app = make_app(start=models.warm_up)
+    app = make_app(start=models.warm_up, stop=models.stop)
     app.include_router(_pages())
     app.include_router(_of_models(models), prefix="/studio/api")
     app.include_router(_of_traces(models, traces), prefix="/studio/api")
-    app.include_router(_of_words(models), prefix="/studio/api")
+    app.include_router(_of_words(models, traces), prefix="/studio/api")
+    app.include_router(_of_training(models), prefix="/studio/api")
     return app
 
 
@@ -73,6 +76,13 @@ def _answers() -> Any:
     from regard.service import answers
 
     return answers
+
+
+def _comparing() -> Any:
+    """The same for what compares."""
+    from regard.service import comparing
+
+    return comparing
 
 
 def _pages() -> APIRouter:
@@ -140,10 +150,26 @@ def _of_traces(models: Models, traces: Traces) -> APIRouter:
     def next_logits(name: str, position: int) -> Response:
         return sheet(_answers().next_logits(traces[name], position))
 
+    @routes.get("/trace/{name}/save.{ending}")
+    def save(
+        name: str,
+        ending: str,
+        kind: str | None = None,
+        layer: int | None = None,
+        head: int | None = None,
+        words: Annotated[int, Query(ge=0, le=1)] = 0,
+    ) -> Response:
+        from regard.service import saving
+
+        media, kept = saving.check_ending(ending), traces[name]
+        data = saving.saved(kept, ending, kind, layer, head, bool(words))
+        told = f'attachment; filename="{saving.file_name(kept, ending, kind, layer, head)}"'
+        return Response(data, media_type=media, headers={"Content-Disposition": told})
+
     return routes
 
 
-def _of_words(models: Models) -> APIRouter:
+def _of_words(models: Models, traces: Traces) -> APIRouter:
     routes = APIRouter()
 
     @routes.post("/next")
@@ -154,6 +180,14 @@ def _of_words(models: Models) -> APIRouter:
     def translate(asked: Annotated[TranslateAsked, Depends(body_of(TranslateAsked))]) -> Response:
         return answer(_answers().translate(models, asked))
 
+    @routes.post("/compare")
+    def compare(asked: Annotated[CompareAsked, Depends(body_of(CompareAsked))]) -> Response:
+        return answer(_comparing().compare(models, traces, asked))
+
+    @routes.post("/effect")
+    def effect(asked: Annotated[EffectAsked, Depends(body_of(EffectAsked))]) -> Response:
+        return answer(_comparing().effect(models, traces, asked))
+
     @routes.post("/fill")
     def fill(asked: Annotated[FillAsked, Depends(body_of(FillAsked))]) -> Response:
         return answer(_answers().fill(models, asked))
@@ -161,5 +195,28 @@ def _of_words(models: Models) -> APIRouter:
     @routes.post("/classify")
     def classify(asked: Annotated[ClassifyAsked, Depends(body_of(ClassifyAsked))]) -> Response:
         return answer(_answers().classify(models, asked))
+
+    return routes
+
+
+def _of_training(models: Models) -> APIRouter:
+    routes = APIRouter()
+
+    @routes.get("/course/{name}")
+    def course(name: str) -> Response:
+        return answer(models[name].course())
+
+    @routes.get("/demo")
+    def progress(model: str | None = None) -> Response:
+        entry, learning = models.of_demo(model)
+        return answer(learning.progress(entry.home is not None))
+
+    @routes.post("/demo")
+    def begin(model: str | None = None) -> Response:
+        entry, learning = models.of_demo(model)
+        if entry.home is not None:
+            raise Busy(f"{entry.name} is trained already; look at it")
+        learning.begin()
+        return answer(learning.progress(False))
 
     return routes
