@@ -1,33 +1,243 @@
-/** Tab "Look": type a sentence and watch the attention. */
+/** Tab "Look": type a sentence; the words, the stack, one head large, one cell step by step. */
 
-import { make } from "./dom.js";
-import { Matrix } from "./matrix.js";
-import { sentenceField } from "./sentence.js";
+import { make, fill } from "./dom.js";
+import { sentenceField, exampleList } from "./sentence.js";
+import { segments, choose, panel } from "./panel.js";
+import { Choice } from "./choice.js";
+import { Words, unknownSentence } from "./words.js";
+import { Blocks } from "./blocks.js";
+import { Heads } from "./heads.js";
+import { Picture } from "./picture.js";
+import { Stepper } from "./stepper.js";
+import { Vectors } from "./vectors.js";
+import { Switches, flipped } from "./switches.js";
+import { sceneOf, rowOf, positionOf } from "./scene.js";
+import { partsOf } from "./tracing.js";
+
+const LATER = 120; // milliseconds of rest before what stands further down is drawn
+const SIDES = { source: "The sentence, shaded by what is looked at", target: "What the model writes" };
 
 /** The tab. */
 export class LookTab {
-  constructor(root, { state, source, trace }) {
-    Object.assign(this, { state, source, trace });
-    const room = make("div", {});
-    root.append(sentenceField({ state }), room);
-    this.matrix = new Matrix(room, { label: "Attention" });
-    trace.on(() => this.draw());
+  constructor(root, context) {
+    Object.assign(this, context, { root, isShown: false, drawn: 0, isolated: null, previous: null });
+    this.choice = new Choice(this.state, this.trace);
+    this.build();
+    this.trace.on((trace) => this.arrived(trace));
+    this.choice.on(() => this.refresh());
+    this.state.on(["words"], () => this.refresh());
+    root.addEventListener("keydown", (event) => this.press(event));
   }
 
   async show() {
-    if (this.trace.current) await this.draw();
+    this.isShown = true;
+    fill(this.examples, this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples.slice(0, 4) }));
+    await this.refresh();
   }
 
-  hide() {}
+  hide() {
+    this.isShown = false;
+  }
 
-  async draw() {
-    const current = this.trace.current;
-    const { kind, layer, head } = current.pinned;
-    const { arrays } = await this.source.layer(current.trace, kind, layer);
-    const [, rows, columns] = arrays.weights.shape;
-    const { queries, keys } = current.kinds.find(({ name }) => name === kind);
-    const labels = (side) => current.sides[side].tokens.map(({ text }) => text);
-    const weights = arrays.weights.data.subarray(head * rows * columns, (head + 1) * rows * columns);
-    this.matrix.show({ rows: labels(queries), columns: labels(keys), weights, visible: arrays.visible.data });
+  build() {
+    const canType = this.source.can("trace");
+    this.examples = make("div", { class: "examples-room" });
+    this.units = segments({ label: "Tokens as", choices: [["words", "Words"], ["pieces", "Pieces"]], chosen: "words", onchoose: (unit) => this.state.set({ words: unit === "words" }) });
+    const field = sentenceField({ state: this.state, readOnly: !canType, label: canType ? "Your sentence" : "The sentence" });
+    this.readings = make("div", { class: "readings" });
+    this.notes = make("p", { class: "notes" });
+    const sentence = make("section", { class: "look-sentence", "aria-label": "Sentence" }, field, this.examples, this.readings, make("div", { class: "under-words" }, this.units, this.notes));
+    this.words = {};
+    this.root.append(sentence, make("div", { class: "look-grid" }, this.buildStack(), this.buildPicture(), this.buildSteps(), this.buildBelow()));
+  }
+
+  buildStack() {
+    const stack = panel({ title: "The stack. Click a head to open it, press X to switch it off", class: "stack plain" });
+    this.blocks = new Blocks(stack.body, { onpick: (kind, layer) => this.choice.pin({ kind, layer, head: this.choice.pinned.head }), ondescend: () => this.vectors.element.scrollIntoView({ block: "nearest" }) });
+    this.heads = new Heads(stack.body, {
+      onhover: (place) => this.choice.preview(place),
+      onpin: ({ kind, layer, head }) => this.choice.pin({ kind, layer, head }),
+      onisolate: ({ head }) => this.state.set({ heads: [head] }),
+      onswitch: (place) => this.switchHead(place),
+    });
+    return stack.element;
+  }
+
+  buildPicture() {
+    const { state, source, announce, fail } = this;
+    this.picture = new Picture({
+      state, source, announce, fail,
+      onhover: (row, column, from) => this.hover(row, column, from),
+      onpin: (row, column) => this.pinCell(row, column),
+      onisolate: (row) => this.isolate(row),
+      onrelease: () => this.release(),
+      onhead: (head) => this.choice.pin({ kind: this.scene.kind, layer: this.scene.layer, head }),
+      onswitch: () => this.switchHead(this.choice.pinned),
+    });
+    return this.picture.element;
+  }
+
+  buildSteps() {
+    this.stepCard = panel({ title: "One cell, step by step", class: "stepper" });
+    this.stepper = new Stepper(this.stepCard.body);
+    return this.stepCard.element;
+  }
+
+  buildBelow() {
+    const { state, source, announce, fail } = this;
+    this.vectors = new Vectors({ state, source, announce, fail });
+    this.switches = new Switches({ state, source, fail });
+    const parts = [source.can("vectors") && this.vectors.element, source.can("effect") && this.switches.element];
+    return make("div", { class: "look-below" }, parts);
+  }
+
+  arrived(trace) {
+    this.choice.previewed = null;
+    this.isolated = null;
+    const before = this.previous;
+    this.previous = trace;
+    this.choice.follow(before, trace);
+    return this.refresh();
+  }
+
+  get isWords() {
+    return this.state.get("words") ?? true;
+  }
+
+  /** Draw what is chosen now, once its numbers are here and nothing newer was asked for. */
+  async refresh() {
+    const trace = this.trace.current;
+    if (!trace || !this.isShown) return;
+    const number = ++this.drawn;
+    const { now } = this.choice;
+    try {
+      const [sheet, overview] = await Promise.all([this.source.layer(trace.trace, now.kind, now.layer, this.isWords), this.source.overview(trace.trace)]);
+      if (number === this.drawn) this.draw(sceneOf(trace, now, sheet, this.isWords), overview);
+    } catch (error) {
+      if (number === this.drawn) this.fail(error);
+    }
+  }
+
+  draw(scene, overview) {
+    this.scene = scene;
+    const isPreview = this.choice.previewed !== null;
+    this.drawWords();
+    this.picture.show(scene, this.isolated);
+    if (isPreview) return;
+    const { trace } = scene;
+    const off = trace.off;
+    this.blocks.show({ trace, pinned: scene, off });
+    this.heads.show({ trace, overview, pinned: scene, off, canSwitch: this.source.can("trace") });
+    this.drawSteps(scene);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.drawBelow(scene), LATER);
+  }
+
+  drawWords() {
+    const { scene } = this;
+    for (const side of Object.keys(scene.trace.sides)) {
+      this.words[side] ??= this.wordsOf(side);
+      this.words[side].show(partsOf(scene.trace, side, scene.isWords), scene.isWords);
+    }
+    choose(this.units, scene.isWords ? "words" : "pieces");
+    const said = Object.values(scene.trace.sides).map(({ words }) => unknownSentence(words));
+    this.notes.textContent = said.filter(Boolean).join(" ");
+    this.shade(scene.row, null);
+  }
+
+  wordsOf(side) {
+    const words = new Words(this.readings, {
+      label: SIDES[side],
+      onhover: (place) => this.hoverWord(side, place),
+      onpin: (place) => this.pinWord(side, place),
+      onisolate: (place) => side === this.scene.kindInfo.queries && this.isolate(place),
+    });
+    words.list.classList.add(side);
+    return words;
+  }
+
+  shade(row, column) {
+    const { scene } = this;
+    const { queries, keys } = scene.kindInfo;
+    const weights = rowOf(scene, row);
+    for (const [side, words] of Object.entries(this.words)) {
+      const asking = side === queries ? row : null;
+      const pinned = side === queries ? scene.row : null;
+      const isKeys = side === keys;
+      words.shade(isKeys ? weights : null, { asking, pinned, answering: isKeys ? (column ?? (row === scene.row ? scene.column : null)) : null });
+    }
+  }
+
+  async drawSteps(scene) {
+    const { trace, kind, layer, head, query, key } = scene;
+    const token = (side, position) => trace.sides[side].tokens[position].text;
+    const [asks, answers] = [token(scene.kindInfo.queries, query), token(scene.kindInfo.keys, key)];
+    this.stepCard.heading.textContent = `How “${asks}” came to look at “${answers}”`;
+    const number = this.drawn;
+    try {
+      const sheet = await this.source.steps(trace.trace, kind, layer, head, query);
+      if (number === this.drawn) this.stepper.show(sheet, key);
+    } catch (error) {
+      if (number === this.drawn) this.stepper.miss(error.message);
+    }
+  }
+
+  drawBelow(scene) {
+    if (this.source.can("vectors")) this.vectors.show(scene.trace, scene.kindInfo.queries, scene.query).catch(this.fail);
+    if (this.source.can("effect")) this.switches.show(scene.trace, scene);
+  }
+
+  hover(row, column, from) {
+    if (!this.scene) return;
+    this.shade(row ?? this.scene.row, column);
+    this.picture.point(row, column, from);
+  }
+
+  hoverWord(side, place) {
+    const { queries, keys } = this.scene.kindInfo;
+    if (place === null) this.hover(null, null, "words");
+    else if (side === queries) this.hover(place, null, "words");
+    else if (side === keys) this.hover(this.scene.row, place, "words");
+  }
+
+  pinWord(side, place) {
+    const { trace, kindInfo, isWords } = this.scene;
+    const query = positionOf(partsOf(trace, side, isWords)[place], place);
+    if (kindInfo.queries === side) return this.choice.pin({ query });
+    const other = trace.kinds.findLast((kind) => kind.queries === side);
+    return other ? this.choice.pin({ kind: other.name, layer: Math.min(this.scene.layer, other.layers - 1), head: this.scene.head, query }) : null;
+  }
+
+  pinCell(row, column) {
+    const { rows, columns } = this.scene;
+    const at = row ?? this.scene.row;
+    const part = { kind: this.scene.kind, layer: this.scene.layer, head: this.scene.head, query: positionOf(rows[at], at) };
+    const key = column === null ? null : positionOf(columns[column], column);
+    this.choice.pin({ ...part, key });
+  }
+
+  isolate(row) {
+    this.isolated = this.isolated === row ? null : row;
+    this.picture.show(this.scene, this.isolated);
+  }
+
+  release() {
+    this.isolated = null;
+    this.choice.release();
+  }
+
+  switchHead({ kind, layer, head }) {
+    if (!this.source.can("trace")) return;
+    const off = flipped(this.state.get("off"), [kind, layer, head]);
+    const isOff = off.length > this.state.get("off").length;
+    this.announce(`Head ${head} of ${kind}, layer ${layer} is switched ${isOff ? "off" : "on"}.`);
+    this.state.set({ off }, { push: true });
+  }
+
+  press(event) {
+    const isTyping = event.target.closest("input, textarea, select");
+    if (isTyping || event.key.toLowerCase() !== "x" || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    this.switchHead(this.choice.pinned);
   }
 }

@@ -1,0 +1,75 @@
+/** Words as vectors: the embedding, what its place adds, and their sum; for all words a heat map. */
+
+import { make, fill } from "./dom.js";
+import { Matrix } from "./matrix.js";
+import { strips, magnitude } from "./strip.js";
+import { signedLegend } from "./legend.js";
+import { foldedTable } from "./table.js";
+import { offerSaves } from "./save.js";
+import { panel, segments, choose } from "./panel.js";
+
+const SAYING = {
+  embeddings: "A row for each token: the numbers that its embedding looks up.",
+  positions: "A row for each place: what is added so that the model can tell first from last.",
+  sum: "Both together: what enters the first block.",
+};
+const NAMES = { embeddings: "Embeddings", positions: "Places", sum: "Sum" };
+
+/** The panel; show(trace, side, position) draws the vectors of one side and one of its tokens. */
+export class Vectors {
+  constructor({ state, source, announce, fail }) {
+    Object.assign(this, { source, fail, shown: "positions" });
+    this.card = panel({ title: "Words as vectors", class: "vectors" });
+    this.element = this.card.element;
+    this.strips = make("div", {});
+    this.tabs = segments({ label: "Heat map", choices: Object.entries(NAMES), chosen: this.shown, onchoose: (name) => this.pick(name) });
+    this.room = make("div", {});
+    this.saying = make("p", { class: "reading" });
+    this.legend = make("div", {});
+    this.card.body.append(this.strips, this.tabs, this.room, this.saying, this.legend);
+    this.matrix = new Matrix(this.room, { label: "Vectors: a row for each token, a column for each number", height: 260, rowIdea: "ink", columnIdea: "soft" });
+    this.matrix.onhover = (cell) => this.read(cell);
+    this.card.foot.append(foldedTable({ caption: "The vectors of this sentence", give: () => this.matrix.table() }));
+    const link = () => state.link();
+    offerSaves(this.card.foot, { name: "vectors", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.matrix.table(), link, announce, onerror: (sentence) => fail(new Error(sentence)) });
+  }
+
+  async show(trace, side, position) {
+    const sheet = await this.source.vectors(trace.trace, side);
+    this.tokens = trace.sides[side].tokens.map(({ text }) => text);
+    this.arrays = withSum(sheet.arrays);
+    this.position = Math.min(position, this.tokens.length - 1);
+    const word = this.tokens[this.position];
+    this.card.heading.textContent = `“${word}” as ${this.arrays.embeddings.shape[1]} numbers, before the first block`;
+    const vectors = Object.entries(this.arrays).map(([name, array]) => ({ name: NAMES[name].toLowerCase().replace(/s$/, ""), idea: "ink", values: row(array, this.position) }));
+    fill(this.strips, strips({ label: `The vector of ${word}`, vectors }));
+    for (const button of this.tabs.children) button.hidden = !(button.dataset.value in this.arrays);
+    this.pick(this.shown in this.arrays ? this.shown : "embeddings");
+  }
+
+  pick(name) {
+    this.shown = name;
+    choose(this.tabs, name);
+    const { shape, data } = this.arrays[name];
+    const columns = Array.from({ length: shape[1] }, (_, number) => String(number));
+    const largest = magnitude(data);
+    this.matrix.show({ rows: this.tokens, columns, weights: data, signed: true, largest, numbers: "none", pinned: { row: this.position, column: 0 } });
+    fill(this.legend, signedLegend(largest));
+    this.read(null);
+  }
+
+  read(cell) {
+    const isCell = cell && cell.row !== null && cell.column !== null;
+    this.saying.textContent = isCell ? `Number ${cell.column} of “${cell.rowLabel}”: ${cell.value.toFixed(4).replace("-", "−")}` : SAYING[this.shown];
+  }
+}
+
+function withSum({ embeddings, positions }) {
+  if (!positions) return { embeddings };
+  const sum = embeddings.data.map((value, i) => value + positions.data[i % positions.data.length]);
+  return { embeddings, positions, sum: { shape: embeddings.shape, data: sum } };
+}
+
+function row({ shape, data }, at) {
+  return data.subarray(at * shape[1], (at + 1) * shape[1]);
+}

@@ -1,0 +1,83 @@
+/** The sentence itself as a picture: each word shaded by how much the chosen word looks at it. */
+
+import { make, fill, adjust } from "./dom.js";
+import { paint, attentionShade, inkOn } from "./colour.js";
+import { rove, stopAt } from "./roving.js";
+
+const TOLD = 0.05; // from this weight on, the number stands under the word
+
+/** One side of a trace as a list of words that can be pointed at and pinned. */
+export class Words {
+  constructor(root, { label, onhover, onpin, onisolate }) {
+    Object.assign(this, { onhover, onpin, onisolate });
+    this.parts = [];
+    this.list = make("ul", { class: "words", "aria-label": label });
+    rove(this.list, "button");
+    this.list.addEventListener("pointerleave", () => this.onhover(null));
+    root.append(this.list);
+  }
+
+  /** Show words or tokens: parts as a trace's side has them. */
+  show(parts, isWords) {
+    const isSame = parts.length === this.parts.length && parts.every((part, i) => alike(part, this.parts[i]));
+    this.parts = parts;
+    if (isSame && this.isWords === isWords) return;
+    this.isWords = isWords;
+    this.list.classList.toggle("pieces", !isWords);
+    this.buttons = parts.map((part, place) => this.word(part, place));
+    fill(this.list, this.buttons.map((button) => make("li", {}, button)));
+  }
+
+  /** Shade by weights (null: no shading), and mark the word that asks and the one looked at. */
+  shade(weights, { asking = null, answering = null, pinned = null } = {}) {
+    this.weights = weights;
+    this.buttons.forEach((button, place) => {
+      button.classList.toggle("is-asking", place === asking);
+      button.classList.toggle("is-answering", place === answering);
+      adjust(button, { "aria-pressed": String(place === pinned), "data-value": weights ? weights[place] : null });
+      button.lastChild.textContent = weights && weights[place] >= TOLD ? weights[place].toFixed(2) : "";
+    });
+    stopAt(this.list, "button", this.buttons[pinned ?? asking ?? 0]);
+    paint(this.list, () => this.dye());
+  }
+
+  dye() {
+    this.buttons.forEach((button, place) => {
+      const weight = this.weights?.[place];
+      const shade = weight > 0.005 ? attentionShade(weight) : null;
+      button.style.setProperty("background-color", shade ? `rgb(${shade.join(", ")})` : "transparent");
+      button.style.setProperty("color", shade ? inkOn(shade) : "inherit");
+    });
+  }
+
+  word(part, place) {
+    const isUnknown = part.known === false;
+    const isLoose = !this.isWords && !part.special && place > 0 && this.parts[place - 1].word === part.word;
+    const text = make("span", { class: "word-text", dir: "auto", text: part.text });
+    const gloss = part.gloss && make("span", { class: "gloss", text: part.gloss });
+    const number = make("span", { class: "word-weight", "aria-hidden": "true" });
+    const mark = isUnknown && make("span", { class: "unknown-mark", title: "not met in training" }, "?");
+    const settings = {
+      type: "button",
+      class: `word${part.special ? " special" : ""}${isUnknown ? " unknown" : ""}${isLoose ? " joined" : ""}`,
+      onclick: () => this.onpin(place),
+      ondblclick: () => this.onisolate?.(place),
+      onpointerenter: () => this.onhover(place),
+      onfocus: () => this.onhover(place),
+      onblur: () => this.onhover(null),
+    };
+    return make("button", settings, text, mark, gloss, number);
+  }
+}
+
+/** What to say about words the model has never met; nothing where it knows them all. */
+export function unknownSentence(words) {
+  const unknown = [...new Set(words.filter(({ known }) => known === false).map(({ text }) => `“${text}”`))];
+  if (!unknown.length) return "";
+  const shown = unknown.slice(0, 6).join(", ") + (unknown.length > 6 ? ` and ${unknown.length - 6} more` : "");
+  return `The model has not met ${shown} in training; what it makes of ${unknown.length > 1 ? "them" : "it"} is a guess.`;
+}
+
+function alike(one, other) {
+  return one.text === other.text && one.special === other.special && one.known === other.known && one.gloss === other.gloss && one.word === other.word;
+}
