@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
 
+from regard.errors import UsageError
 from regard.inference.reader import Reader
 from regard.inference.tokens import pieces
 from regard.inference.translator import Translator
@@ -26,7 +28,7 @@ from regard.service.traces import Trace, Traces, id_of
 def rehearse(entry: Entry) -> None:
     """Load a model and let it work once, so that a person's first sentence is as quick as the second."""
     loaded = entry.loaded()
-    with loaded.lock:
+    with loaded.lock, suppress(UsageError):  # the example may be too long for a small model
         seen = inspect_asked(loaded.subject, TraceAsked(model=entry.name, text=entry.card()["examples"][0]))
         showing.describe(seen, showing.look_over(seen, entry.notes), entry.notes)
 

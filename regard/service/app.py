@@ -18,6 +18,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError, UsageError
@@ -79,6 +80,8 @@ class Guard:
         try:
             check_caller(Headers(scope=scope))
             await self.app(scope, receive, send_guarded)
+        except ClientDisconnect:
+            pass  # nobody is left to be answered
         except Refused as refusal:
             await answer(refusal.as_dict(), refusal.status)(scope, receive, send_guarded)
         except Exception:

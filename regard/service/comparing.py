@@ -32,7 +32,7 @@ def compare(models: Models, traces: Traces, asked: CompareAsked) -> dict[str, An
         )
         for text in (asked.first, asked.second)
     )
-    side = asked.side or first.seen.kinds[0].replace("encoder", "source").replace("decoder", "target")
+    side = asked.side or first.seen.sides(first.seen.kinds[0])[0].name
     with first.loaded.lock:
         both = Comparison(first.seen, second.seen)
         _check_partner(both, side, asked.word)

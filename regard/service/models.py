@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any
@@ -161,7 +162,7 @@ class Entry:
 
     def _let_go(self) -> None:
         """Keep as many snapshots as there is room for, the last used ones, and always the model itself."""
-        stored = sum(weight.nbytes for weight in self.folder.weights.values())
+        stored = 4 * sum(map(prod, self.folder.weights.shapes.values()))
         most = min(32, max(2, HELD // max(stored, 1)))
         while len(self._loaded) > most:
             del self._loaded[next(step for step in self._loaded if step is not None)]
