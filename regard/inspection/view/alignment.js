@@ -31,6 +31,22 @@ export function rowsOf({ shape, data }, head) {
   return Array.from({ length: queries }, (_, i) => Array.from(data.subarray(start + i * keys, start + (i + 1) * keys)));
 }
 
+/**
+ * What each output word looked at while it was written, over source words: rows by words, the end last.
+ *
+ * The row of a position writes the token that comes after it, so a word's rows are those before its tokens.
+ */
+export function wordRows(rows, targetWords, sourceWords) {
+  const steps = targetWords.filter((word) => word.positions[0] > 0).map((word) => word.positions.map((position) => position - 1));
+  steps.push([rows.length - 1]);
+  return steps.map((places) => sourceWords.map(({ positions }) => shareOf(rows, places, positions)));
+}
+
+function shareOf(rows, places, keys) {
+  const all = places.reduce((sum, place) => sum + keys.reduce((part, key) => part + rows[place][key], 0), 0);
+  return all / places.length;
+}
+
 function entropy(row) {
   return -row.reduce((sum, share) => sum + share * Math.log(Math.max(share, 1e-30)), 0);
 }

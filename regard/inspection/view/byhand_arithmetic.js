@@ -105,9 +105,9 @@ export function writeNumber(number) {
 }
 
 function withSign(number, write, plus) {
-  if (number === -Infinity) return "-∞";
-  const written = write(number).replace(/^-(0(?:\.0*)?)$/, "$1");
-  return plus && !written.startsWith("-") ? `+${written}` : written;
+  if (number === -Infinity) return "−∞";
+  const written = write(number).replace(/^-(0(?:\.0*)?)$/, "$1").replaceAll("-", "−");
+  return plus && !written.startsWith("−") ? `+${written}` : written;
 }
 
 function fixed(finite) {

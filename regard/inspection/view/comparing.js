@@ -1,0 +1,54 @@
+/** Two sentences or outputs set side by side: which words differ, which one to watch, what to say of a change. */
+
+const MOST = 500; // words of each that are set side by side
+
+/** The words of both texts, each {text, differs}, by their longest common sequence. */
+export function differing(first, second) {
+  const [a, b] = [first, second].map((text) => text.split(/\s+/).filter(Boolean).slice(0, MOST));
+  const longest = lengths(a, b);
+  const marked = [[], []];
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) {
+      marked[0].push({ text: a[i++], differs: false });
+      marked[1].push({ text: b[j++], differs: false });
+    } else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) marked[0].push({ text: a[i++], differs: true });
+    else marked[1].push({ text: b[j++], differs: true });
+  }
+  return marked;
+}
+
+/** The number of the word to watch: the chosen one, that of the pair, "it", or the last that is no sign. */
+export function wordToWatch(words, chosen, wanted) {
+  const asked = chosen === null ? NaN : Number(chosen);
+  if (Number.isInteger(asked) && words[asked]) return asked;
+  for (const text of [wanted, "it"]) {
+    const found = text === undefined ? -1 : words.findIndex((word) => word.text.toLowerCase() === text.toLowerCase());
+    if (found >= 0) return found;
+  }
+  return Math.max(0, words.findLastIndex((word) => !word.special));
+}
+
+/** What stands above the columns of a change: the paired words of the side that it looks at. */
+export function labelsFor({ pairs }, { first }) {
+  const all = Array.isArray(pairs) ? [pairs] : Object.values(pairs);
+  const fitting = all.find((each) => each.length === first.length) ?? [];
+  return first.map((_, place) => fitting[place]?.label ?? String(place));
+}
+
+/** The largest change in plain words. */
+export function changeSentence({ first, second, distance }, labels, word, head) {
+  if (distance < 0.005) return `“${word}” looks at the same words in both sentences, in every head.`;
+  const moved = second.map((weight, place) => weight - first[place]);
+  const gained = moved.indexOf(Math.max(...moved));
+  const lost = moved.indexOf(Math.min(...moved));
+  return `Most changed ${head}: there ${Math.round(100 * distance)} % of the attention of “${word}” went elsewhere, most of it from “${labels[lost]}” to “${labels[gained]}”.`;
+}
+
+function lengths(a, b) {
+  const table = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) table[i][j] = a[i] === b[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+  }
+  return table;
+}

@@ -1,0 +1,91 @@
+/** The demo model where nobody has trained it yet: a button that does, and how far it has come. */
+
+import { make, fill, uniqueId } from "./dom.js";
+import { button } from "./controls.js";
+
+const PAUSE = 1000;
+
+/** The panel; `onready` is called once the model can be used. */
+export class DemoPanel {
+  constructor(root, { source, announce, fail, onready = () => {} }) {
+    Object.assign(this, { source, announce, fail, onready });
+    this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
+    this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
+    this.starter = button("Train it now", () => this.begin(), { class: "primary" });
+    const id = uniqueId("demo");
+    this.element = make("section", { class: "panel demo-panel", "aria-labelledby": id },
+      make("h2", { id, text: "The demo model is not trained yet" }),
+      make("p", { text: "It translates small English sentences into French, learns from sentences that a grammar makes, and is trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model." }),
+      this.starter, this.bar, this.saying,
+    );
+    root.append(this.element);
+  }
+
+  /** Look how far it is, and go on looking while it trains and the page is seen. */
+  async show() {
+    this.isShown = true;
+    document.addEventListener("visibilitychange", () => this.isShown && this.poll(), { signal: this.listening() });
+    await this.poll();
+  }
+
+  hide() {
+    this.isShown = false;
+    clearTimeout(this.timer);
+    this.stop?.abort();
+  }
+
+  listening() {
+    this.stop?.abort();
+    this.stop = new AbortController();
+    return this.stop.signal;
+  }
+
+  async begin() {
+    this.starter.disabled = true;
+    try {
+      await this.source.trainDemo();
+      this.announce("The training begins.");
+    } catch (error) {
+      this.fail(error);
+    }
+    await this.poll();
+  }
+
+  async poll() {
+    clearTimeout(this.timer);
+    if (!this.isShown || document.hidden) return;
+    try {
+      this.draw(await this.source.demo());
+    } catch (error) {
+      this.fail(error);
+      this.timer = setTimeout(() => this.poll(), 5 * PAUSE);
+    }
+  }
+
+  draw(demo) {
+    const isLearning = demo.state === "learning";
+    this.starter.hidden = isLearning || demo.state === "ready";
+    this.starter.disabled = false;
+    this.bar.hidden = !isLearning;
+    this.bar.value = demo.steps ? demo.step / demo.steps : 0;
+    fill(this.saying, demo.error ? `The training stopped: ${demo.error}` : isLearning ? progressOf(demo) : "It takes some minutes of this machine's time.");
+    if (isLearning) this.timer = setTimeout(() => this.poll(), PAUSE);
+    if (demo.state === "ready") {
+      this.hide();
+      this.announce("The demo model is trained.");
+      this.onready();
+    }
+  }
+}
+
+function progressOf({ step, steps, loss, seconds, left }) {
+  const parts = [`Step ${(step ?? 0).toLocaleString("en")} of ${(steps ?? 0).toLocaleString("en")}`];
+  if (Number.isFinite(loss)) parts.push(`loss ${loss.toFixed(2)}`);
+  if (Number.isFinite(seconds)) parts.push(`${inWords(seconds)} so far`);
+  if (Number.isFinite(left)) parts.push(`about ${inWords(left)} to go`);
+  return `${parts.join(", ")}.`;
+}
+
+function inWords(seconds) {
+  return seconds < 90 ? `${Math.max(1, Math.round(seconds))} seconds` : `${Math.round(seconds / 60)} minutes`;
+}

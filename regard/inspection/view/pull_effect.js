@@ -1,0 +1,91 @@
+/** What a pull does to the output: two rival words before and after, at one place of the same output. */
+
+import { make, fill } from "./dom.js";
+import { choice } from "./controls.js";
+import { shareTable, tokenText } from "./share_table.js";
+import { probabilities, writeShare } from "./chances.js";
+import { closestRace, forkOf, widestChange } from "./rivals.js";
+
+const MOST_PLACES = 48;
+
+/** The rivals' probabilities; show({base, request, pulls}) whenever something was pulled. */
+export class PullEffect {
+  constructor({ source, trace, model, announce }) {
+    Object.assign(this, { source, tracing: trace, model, announce });
+    this.place = choice({ label: "Look at the word after", options: [], onchange: () => this.choosePlace() });
+    this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
+    this.bars = make("div", { class: "shares-room" });
+    this.written = make("p", { class: "output-line", dir: "auto" });
+    this.element = make("div", { class: "pull-effect" }, this.saying, this.bars, this.written, make("div", { class: "controls" }, this.place.root));
+  }
+
+  async show({ base, request, pulls, isNewest }) {
+    const tokens = await this.source.vocabulary(base.model).catch(() => null);
+    if (!tokens || !isNewest()) return;
+    if (base.trace !== this.base?.trace) await this.begin(base, request);
+    const after = pulls.length ? await this.source.trace({ ...request, pulls, ...this.sameOutput(base) }) : base;
+    const now = await this.logits(after);
+    if (!isNewest()) return;
+    Object.assign(this, { tokens, pulls, now });
+    if (pulls.length && !this.isChosen && !this.fork) this.rivals = widestChange(this.before, now);
+    this.redraw();
+  }
+
+  /** The first reading, and which two words to watch: those at which a known pair of sentences parts. */
+  async begin(base, request) {
+    this.base = base;
+    this.isChosen = false;
+    this.side = base.sides[base.written];
+    this.before = await this.logits(base);
+    this.fork = await this.partingOf(base, request);
+    this.rivals = this.fork ?? closestRace(this.before);
+    const places = this.side.tokens.slice(0, MOST_PLACES).map((token, place) => [String(place), `${place}: ${token.special ? `<${token.special}>` : tokenText(token.text)}`]);
+    this.place.offer(places, String(this.rivals?.position ?? 0));
+  }
+
+  choosePlace() {
+    this.isChosen = true;
+    this.redraw();
+  }
+
+  async partingOf(base, request) {
+    const pair = this.model().pairs.find((each) => each.slice(0, 2).includes(base.text));
+    if (!pair || base.sides.source === undefined || base.sides.target === undefined) return null;
+    const other = await this.source.trace({ ...request, text: pair[pair[0] === base.text ? 1 : 0], target: null, target_ids: null });
+    return forkOf(base.sides.target.tokens, other.sides.target.tokens);
+  }
+
+  // The output that was written first is read again, so that probabilities are of the same place.
+  sameOutput(base) {
+    if (!base.sides.source || !base.sides.target) return {};
+    return { target: null, target_ids: base.sides.target.tokens.slice(1).map(({ id }) => id) };
+  }
+
+  async logits(trace) {
+    const count = Math.min(trace.sides[trace.written].tokens.length, MOST_PLACES);
+    const sheets = await Promise.all(Array.from({ length: count }, (_, place) => this.source.next(trace.trace, place)));
+    return sheets.map(({ arrays }) => arrays.logits.data);
+  }
+
+  redraw() {
+    if (!this.now) return;
+    const position = this.isChosen ? Number(this.place.select.value) : this.rivals.position;
+    const words = position === this.rivals.position ? this.rivals.words : (widestChange([this.before[position]], [this.now[position]])?.words ?? this.rivals.words);
+    if (!this.isChosen) this.place.set(position);
+    const [was, is] = [this.before, this.now].map((all) => probabilities(all[position]));
+    const names = words.map((id) => tokenText(this.tokens[id] ?? `id ${id}`).replace(/^␣/, ""));
+    const rows = words.map((id, number) => ({ label: names[number], share: is[id], plain: was[id], note: `was ${writeShare(was[id])}` }));
+    fill(this.bars, shareTable("The rivals", ["word", "bar", "probability now", "before"], rows));
+    this.say(position, words, was, is, names);
+  }
+
+  say(position, [first, second], was, is, names) {
+    const before = this.side.tokens[position];
+    const after = before.special ? "at the beginning" : `after “${tokenText(before.text)}”`;
+    const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.pulls.length ? ` → ${writeShare(is[id])}` : ""}`;
+    const flips = this.pulls.length && was[first] > was[second] !== is[first] > is[second];
+    this.saying.textContent = `${after[0].toUpperCase()}${after.slice(1)}: ${told(first, names[0])}, ${told(second, names[1])}.${flips ? " The likelier word flips." : ""}`;
+    const written = this.tracing.current?.translation;
+    fill(this.written, this.pulls.length > 0 && written && [make("span", { class: "soft", text: "With this pull it writes: " }), make("b", { class: "output", text: written })]);
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * A row of attention changed by hand, over the words that its tokens make up; it always sums to 1.
+ *
+ * words: [{positions}], each with the places of its tokens in the row; what may not be looked at stays 0.
+ */
+
+/** The share of each word. */
+export function sharesOf(row, words) {
+  return words.map(({ positions }) => positions.reduce((sum, place) => sum + row[place], 0));
+}
+
+/** The same row with so much weight taken from one word and given to another. */
+export function moveWeight(row, words, from, to, amount) {
+  const shares = sharesOf(row, words);
+  const moved = Math.max(0, Math.min(amount, shares[from]));
+  if (from === to || moved === 0) return [...row];
+  const changed = spread(row, words[from].positions, shares[from] - moved);
+  return spread(changed, words[to].positions, shares[to] + moved);
+}
+
+/** The row with one word's weight set, and what the others were multiplied by so that the sum is 1 again. */
+export function setWeight(row, words, word, weight) {
+  const shares = sharesOf(row, words);
+  const wanted = Math.max(0, Math.min(1, weight));
+  const others = 1 - shares[word];
+  if (others <= 1e-12) return { row: evenly(row, words, word, wanted), factor: null };
+  const factor = (1 - wanted) / others;
+  const own = new Set(words[word].positions);
+  const scaled = row.map((share, place) => (own.has(place) ? share : share * factor));
+  return { row: spread(scaled, words[word].positions, wanted), factor };
+}
+
+/** The pulls with this one in place of any for the same row; a row that is as it was is taken out. */
+export function withPull(pulls, pull, original) {
+  const others = pulls.filter((each) => !isSameRow(each, pull));
+  const isUnchanged = pull.row.every((share, place) => Math.abs(share - original[place]) < 1e-9);
+  return isUnchanged ? others : [...others, pull];
+}
+
+/** Whether two pulls are of one row. */
+export function isSameRow(one, other) {
+  return ["kind", "layer", "head", "query"].every((name) => one[name] === other[name]);
+}
+
+/** A row whose rounding has been mended: shares divided by their sum. */
+export function wholeRow(row) {
+  const sum = row.reduce((all, share) => all + share, 0);
+  return row.map((share) => share / (sum || 1));
+}
+
+function spread(row, places, wanted) {
+  const now = places.reduce((sum, place) => sum + row[place], 0);
+  const changed = [...row];
+  for (const place of places) changed[place] = now > 1e-12 ? (row[place] * wanted) / now : wanted / places.length;
+  return changed;
+}
+
+// Where all the weight lies on one word, what it gives up goes to the others alike.
+function evenly(row, words, word, wanted) {
+  const own = new Set(words[word].positions);
+  const others = words.flatMap(({ positions, hidden }, number) => (number === word || hidden ? [] : positions));
+  if (!others.length) return [...row];
+  const changed = row.map((share, place) => (own.has(place) ? share : 0));
+  for (const place of others) changed[place] = (1 - wanted) / others.length;
+  return spread(changed, words[word].positions, wanted);
+}

@@ -1,0 +1,53 @@
+/** Where two readings of one sentence part, and which two words contend there. */
+
+import { distance, probabilities } from "./chances.js";
+
+/** The place after which two outputs first say different words: {position, words: [id, id]}; null where never. */
+export function forkOf(first, second) {
+  for (let place = 1; place < Math.min(first.length, second.length); place++) {
+    if (first[place].id !== second[place].id) return { position: place - 1, words: [first[place].id, second[place].id] };
+  }
+  return null;
+}
+
+/** The two likeliest words after a position. */
+export function likeliestTwo(logits) {
+  let [first, second] = [0, -1];
+  for (let id = 1; id < logits.length; id++) {
+    if (logits[id] > logits[first]) [first, second] = [id, first];
+    else if (second < 0 || logits[id] > logits[second]) second = id;
+  }
+  return [first, second];
+}
+
+/** The position at which the second likeliest word is strongest, with both. */
+export function closestRace(all) {
+  let best = null;
+  all.forEach((logits, position) => {
+    const words = likeliestTwo(logits);
+    const share = probabilities(logits)[words[1]];
+    if (!best || share > best.share) best = { position, words, share };
+  });
+  return best && { position: best.position, words: best.words };
+}
+
+/** The position whose distribution changed most, with the word that lost most and the one that gained most. */
+export function widestChange(before, after) {
+  let best = null;
+  before.forEach((logits, position) => {
+    const [was, is] = [probabilities(logits), probabilities(after[position])];
+    const moved = distance(was, is);
+    if (!best || moved > best.moved) best = { position, moved, words: losersAndGainers(was, is) };
+  });
+  return best;
+}
+
+function losersAndGainers(was, is) {
+  let [lost, gained] = [0, 0];
+  for (let id = 0; id < was.length; id++) {
+    const change = is[id] - was[id];
+    if (change < is[lost] - was[lost]) lost = id;
+    if (change > is[gained] - was[gained]) gained = id;
+  }
+  return [lost, gained];
+}

@@ -1,0 +1,32 @@
+/** Work that is asked for again and again: only the newest may show its answer, an error is a sentence. */
+
+/** new Turns(fail); run(work) calls work(isNewest) and hands what it throws to fail, once it is over. */
+export class Turns {
+  constructor(fail) {
+    this.fail = fail;
+    this.number = 0;
+    this.hasFailed = false;
+  }
+
+  /** Do it; an older piece of work that is still going on must look at isNewest() before it draws. */
+  async run(work) {
+    const number = ++this.number;
+    const isNewest = () => number === this.number;
+    try {
+      await work(isNewest);
+      if (isNewest() && this.hasFailed) this.tell(null);
+    } catch (error) {
+      if (isNewest() && error.name !== "AbortError") this.tell(error);
+    }
+  }
+
+  /** Let nothing that is under way draw any more. */
+  stop() {
+    this.number += 1;
+  }
+
+  tell(error) {
+    this.hasFailed = error !== null;
+    this.fail(error);
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * What has been written, token by token, and what may come next: the numbers behind the tab "Write".
+ *
+ * Chips are the tokens that stand there: those of the beginning (for a translation the start sign alone) and
+ * those written since. `at` is the chip after which the next word is looked at.
+ */
+
+/** Written ids as the address has them, "12.55", and back. */
+export function readIds(line) {
+  return (line ?? "").split(".").filter((part) => /^\d+$/.test(part)).map(Number);
+}
+
+/** The same the other way round; null where nothing is written. */
+export function writeIds(ids) {
+  return ids.length ? ids.join(".") : null;
+}
+
+/** Text being written with a model. */
+export class Writing {
+  constructor({ state, source, trace, model }) {
+    Object.assign(this, { state, source, trace, model });
+    this.answers = new Map();
+  }
+
+  /** Whether words can be added: a saved file holds one sentence and no model. */
+  get canGoOn() {
+    return this.source.can("goOn");
+  }
+
+  get ids() {
+    return this.canGoOn ? readIds(this.state.get("ids")) : [];
+  }
+
+  /** The tokens that were there before; null while the sentence is on its way. */
+  beginning() {
+    const { current } = this.trace;
+    if (this.model().family === "translation" && this.canGoOn) return [{ text: "start", special: "start" }];
+    if (!current || current.text !== this.state.get("text") || current.model !== this.model().name) return null;
+    return current.sides[current.written].tokens;
+  }
+
+  /** The chip that is looked at, kept inside. */
+  place(chips) {
+    const asked = this.state.get("at");
+    const at = asked === null ? NaN : Number(asked);
+    return Number.isInteger(at) && at >= 0 && at < chips ? at : chips - 1;
+  }
+
+  /** Logits after a chip: {logits, meta}. */
+  async after(at, beginning) {
+    const written = at - beginning.length + 1;
+    if (written < 0 || !this.canGoOn) {
+      const sheet = await this.source.next(this.trace.current.trace, at);
+      return { logits: sheet.arrays.logits.data, meta: { ...sheet.meta, ended: false, room: Infinity } };
+    }
+    const sheet = await this.ask(this.ids.slice(0, written));
+    return { logits: sheet.arrays.logits.data, meta: sheet.meta };
+  }
+
+  ask(ids) {
+    const { state } = this;
+    const request = { model: this.model().name, text: state.get("text") ?? "", ids, off: state.get("off"), pulls: this.pulls(), snapshot: state.get("snapshot") };
+    const name = JSON.stringify(request);
+    if (!this.answers.has(name)) {
+      if (this.answers.size > 60) this.answers.delete(this.answers.keys().next().value);
+      const answer = this.source.goOn(request);
+      this.answers.set(name, answer);
+      answer.catch(() => this.answers.delete(name));
+    }
+    return this.answers.get(name);
+  }
+
+  // A row pulled in the decoder belongs to the words that stood there; only the source's stay.
+  pulls() {
+    return this.state.get("pulls").filter(({ kind }) => kind === "encoder");
+  }
+}
