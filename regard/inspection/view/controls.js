@@ -32,7 +32,7 @@ export function slider({ label, least, most, step, value, limit = most, hint = n
 /** A box to tick, with its words: {root, set(flag)}. */
 export function tick({ label, value, onchange }) {
   const box = make("input", { type: "checkbox", checked: value, onchange: () => onchange(box.checked) });
-  return { root: make("label", { class: "tick" }, box, label), box, set: (flag) => { box.checked = flag; } };
+  return { root: make("label", { class: "tick-box" }, box, label), box, set: (flag) => { box.checked = flag; } };
 }
 
 /** A choice from a list of [value, words]: {root, set(value), offer(list)}. */

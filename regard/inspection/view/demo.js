@@ -5,10 +5,10 @@ import { button } from "./controls.js";
 
 const PAUSE = 1000;
 
-/** The panel; `onready` is called once the model can be used. */
+/** The panel, a tab of its own; `reload` is called once the model can be used. */
 export class DemoPanel {
-  constructor(root, { source, announce, fail, onready = () => {} }) {
-    Object.assign(this, { source, announce, fail, onready });
+  constructor(root, { source, announce, fail, reload }) {
+    Object.assign(this, { source, announce, fail, reload });
     this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.starter = button("Train it now", () => this.begin(), { class: "primary" });
@@ -73,7 +73,7 @@ export class DemoPanel {
     if (demo.state === "ready") {
       this.hide();
       this.announce("The demo model is trained.");
-      this.onready();
+      this.reload();
     }
   }
 }

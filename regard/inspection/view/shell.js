@@ -2,10 +2,24 @@
 
 import { make, fill, adjust, uniqueId } from "./dom.js";
 import { LookTab } from "./look.js";
+import { CompareTab } from "./compare.js";
+import { TranslateTab } from "./translate.js";
+import { WriteTab } from "./write.js";
+import { ReadTab } from "./read.js";
+import { TrainingTab } from "./training.js";
+import { ByHandTab } from "./byhand.js";
+import { DemoPanel } from "./demo.js";
 
 /** The tabs in order. `fits(model, source)` says whether a tab is of use; a new tab is one line here. */
 const TABS = [
-  { name: "look", title: "Look", Tab: LookTab, fits: () => true },
+  { name: "demo", title: "Demo", Tab: DemoPanel, fits: (model) => !isReady(model) },
+  { name: "look", title: "Look", Tab: LookTab, fits: isReady },
+  { name: "compare", title: "Compare", Tab: CompareTab, fits: (model, source) => isReady(model) && source.can("compare") },
+  { name: "translate", title: "Translate", Tab: TranslateTab, fits: (model, source) => isReady(model) && model.family === "translation" && tellsNext(source) },
+  { name: "write", title: "Write", Tab: WriteTab, fits: (model, source) => isReady(model) && model.family !== "reading" && tellsNext(source) },
+  { name: "read", title: "Read", Tab: ReadTab, fits: (model, source) => isReady(model) && model.family === "reading" && source.can("fill") },
+  { name: "training", title: "Training", Tab: TrainingTab, fits: (model, source) => isReady(model) && model.snapshots.length > 0 && source.can("course") },
+  { name: "byhand", title: "By hand", Tab: ByHandTab, fits: () => true },
 ];
 
 /** Builds the frame in root; `context` is what every tab is given: {state, source, trace, announce, fail, ...}. */
@@ -137,4 +151,12 @@ export class Shell {
     event.preventDefault();
     this.state.set({ tab: names[to] });
   }
+}
+
+function isReady(model) {
+  return model.state === "ready";
+}
+
+function tellsNext(source) {
+  return source.can("next") && source.can("vocabulary");
 }

@@ -6,6 +6,7 @@ import { KeptSource } from "./kept.js";
 import { Tracing } from "./tracing.js";
 import { Shell } from "./shell.js";
 import { themeSwitch } from "./theme.js";
+import { Tour } from "./tour.js";
 
 /**
  * Build the view in `root` over a source.
@@ -25,6 +26,7 @@ export function start(root, source, { address = true, values = {} } = {}) {
   context.fail = fail;
   context.model = () => shell.model;
   context.trace = new Tracing(source, { onerror: fail, onbusy: (isBusy) => shell.busy(isBusy) });
+  if (source.can("trace")) shell.tools.append(new Tour(root, context).opener);
   shell.tools.append(themeSwitch(root));
   context.reload = () => begin(shell, context).catch(fail);
   context.reload();
@@ -50,7 +52,7 @@ async function begin(shell, { state, source, trace }) {
   shell.offer(models);
   trace.end?.();
   trace.end = trace.follow(state);
-  trace.askFor(state);
+  if (model.state === "ready") trace.askFor(state);
 }
 
 async function firstText(source, model) {
