@@ -12,7 +12,7 @@ const MOST = 40;
 export function bars({ label, items, largest = null, idea = "query", decimals = 4, signed = false }) {
   const most = largest ?? Math.max(1e-12, ...items.map(({ value }) => (Number.isFinite(value) ? Math.abs(value) : 0)));
   const shown = around(items);
-  const list = make("ul", { class: `bars ${idea}${signed ? " signed" : ""}`, "aria-label": label });
+  const list = make("ul", { class: `bars of-${idea}${signed ? " signed" : ""}`, "aria-label": label });
   list.append(...shown.map((item) => bar(item, most, decimals)));
   const rest = items.length - shown.length;
   return make("div", {}, list, rest > 0 && make("p", { class: "soft", text: `${rest} more words are not shown here.` }));

@@ -1,6 +1,6 @@
 /** Several heads side by side for one word: a row for each word looked at, a column for each head. */
 
-import { make, fill, digits } from "./dom.js";
+import { make, fill, digits, unseen } from "./dom.js";
 import { paint, attentionShade, inkOn } from "./colour.js";
 
 const MOST = 100;
@@ -33,9 +33,9 @@ export class Columns {
   }
 
   cell(weight, isSeen, isCurrent) {
-    const element = make("td", { class: isCurrent ? "is-current" : null, "data-value": isSeen ? weight : null, text: isSeen ? digits(weight, 2) : "masked" });
+    const element = make("td", { class: isCurrent ? "is-current" : null, "data-value": isSeen ? weight : null, text: isSeen ? digits(weight, 2) : "" });
     if (isSeen) this.cells.push({ element, weight });
-    else element.classList.add("is-masked");
+    else fill(element, unseen("masked")).classList.add("is-masked");
     return element;
   }
 

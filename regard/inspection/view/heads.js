@@ -16,7 +16,7 @@ export function isOff(off, kind, layer, head) {
   return off.some((part) => Array.isArray(part) && part[0] === kind && part[1] === layer && part[2] === head);
 }
 
-/** The thumbnails, a row for each attention of each layer, the last layer on top. */
+/** The thumbnails, a row for each attention of each layer: the encoder, then the decoder, the last layer first. */
 export class Heads {
   constructor(root, { onhover, onpin, onisolate, onswitch }) {
     Object.assign(this, { onhover, onpin, onisolate, onswitch });
@@ -63,12 +63,11 @@ export class Heads {
   build(trace, canSwitch) {
     this.thumbs = [];
     this.rows = [];
-    const kinds = trace.kinds.toSorted((one, other) => (one.name === "encoder") - (other.name === "encoder"));
-    const layers = (group) => Math.max(...group.map((kind) => kind.layers));
-    for (const group of [kinds.filter(({ name }) => name !== "encoder"), kinds.filter(({ name }) => name === "encoder")]) {
-      if (!group.length) continue;
-      for (let layer = layers(group) - 1; layer >= 0; layer--) {
-        for (const { name } of group.toReversed()) this.rows.push(this.row(name, layer, trace.heads, canSwitch));
+    const ofEncoder = trace.kinds.filter(({ name }) => name === "encoder");
+    const ofDecoder = trace.kinds.filter(({ name }) => name !== "encoder").toReversed();
+    for (const kinds of [ofEncoder, ofDecoder]) {
+      for (let layer = Math.max(0, ...kinds.map((kind) => kind.layers)) - 1; layer >= 0; layer--) {
+        for (const { name } of kinds) this.rows.push(this.row(name, layer, trace.heads, canSwitch));
       }
     }
     this.element.style.setProperty("--across", columnsFor(trace.heads));

@@ -15,7 +15,7 @@ import { sceneOf, rowOf, positionOf } from "./scene.js";
 import { partsOf } from "./tracing.js";
 
 const LATER = 120; // milliseconds of rest before what stands further down is drawn
-const SIDES = { source: "The sentence, shaded by what is looked at", target: "What the model writes" };
+const SIDES = { source: "It reads", target: "It writes" };
 
 /** The tab. */
 export class LookTab {
@@ -31,7 +31,7 @@ export class LookTab {
 
   async show() {
     this.isShown = true;
-    fill(this.examples, this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples.slice(0, 4) }));
+    fill(this.examples, this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples }));
     await this.refresh();
   }
 
@@ -87,7 +87,7 @@ export class LookTab {
     const { state, source, announce, fail } = this;
     this.vectors = new Vectors({ state, source, announce, fail });
     this.switches = new Switches({ state, source, fail });
-    const parts = [source.can("vectors") && this.vectors.element, source.can("effect") && this.switches.element];
+    const parts = [source.can("effect") && this.switches.element, source.can("vectors") && this.vectors.element];
     return make("div", { class: "look-below" }, parts);
   }
 
@@ -136,7 +136,7 @@ export class LookTab {
   drawWords() {
     const { scene } = this;
     for (const side of Object.keys(scene.trace.sides)) {
-      this.words[side] ??= this.wordsOf(side);
+      this.words[side] ??= this.wordsOf(side, scene.trace);
       this.words[side].show(partsOf(scene.trace, side, scene.isWords), scene.isWords);
     }
     choose(this.units, scene.isWords ? "words" : "pieces");
@@ -145,9 +145,9 @@ export class LookTab {
     this.shade(scene.row, null);
   }
 
-  wordsOf(side) {
+  wordsOf(side, trace) {
     const words = new Words(this.readings, {
-      label: SIDES[side],
+      label: trace.sides.source ? SIDES[side] : SIDES.source,
       onhover: (place) => this.hoverWord(side, place),
       onpin: (place) => this.pinWord(side, place),
       onisolate: (place) => side === this.scene.kindInfo.queries && this.isolate(place),

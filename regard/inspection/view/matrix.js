@@ -35,11 +35,11 @@ export class Matrix {
   }
 
   /** Show numbers; `weights` row by row, flat or as lists; `turned` draws columns as rows, events stay as given. */
-  show({ rows, columns, weights, visible = null, pinned = null, numbers = "telling", decimals = 2, turned = false, signed = false, largest = null, isolated = null }) {
+  show({ rows, columns, weights, visible = null, pinned = null, numbers = "telling", decimals = 2, turned = false, signed = false, largest = null, isolated = null, isStretched = false }) {
     const given = { rows: rows.map(clip), columns: columns.map(clip), weights: flat(weights), visible: visible && flat(visible) };
     const picture = turned ? transposed(given) : given;
     this.turned = turned;
-    this.picture = { ...picture, numbers, decimals, signed, largest: largest ?? largestOf(picture.weights) };
+    this.picture = { ...picture, numbers, decimals, signed, isStretched, largest: largest ?? largestOf(picture.weights) };
     this.picture.rowIdea = turned ? this.columnIdea : this.rowIdea;
     this.picture.columnIdea = turned ? this.rowIdea : this.columnIdea;
     this.pinned = pinned && this.swapped(pinned);

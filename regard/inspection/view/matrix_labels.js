@@ -8,14 +8,19 @@ export function drawLabels(pen, picture, plan, strong, onlyStrong = false) {
   const [firstRow, lastRow, firstColumn, lastColumn] = windowOf(plan);
   pen.direction = "ltr";
   pen.textBaseline = "middle";
-  const rowStep = Math.ceil(13 / plan.cellHeight);
-  const columnStep = Math.ceil(13 / plan.cellWidth);
+  const rowStep = everySo(plan.cellHeight);
+  const columnStep = everySo(plan.cellWidth);
   for (let row = firstRow; row < lastRow; row++) {
     if (onlyStrong ? row === strong.row : row % rowStep === 0) drawRowLabel(pen, picture, plan, row, onlyStrong);
   }
   for (let column = firstColumn; column < lastColumn; column++) {
     if (onlyStrong ? column === strong.column : column % columnStep === 0) drawColumnLabel(pen, picture, plan, column, onlyStrong);
   }
+}
+
+// Labels that cannot all stand keep a clear distance.
+function everySo(size) {
+  return size >= 13 ? 1 : Math.ceil(20 / size);
 }
 
 function drawRowLabel(pen, picture, plan, row, isStrong) {

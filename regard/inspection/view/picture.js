@@ -12,6 +12,11 @@ import { attentionTitle } from "./heads.js";
 import { headOf, rowSentence, cellSentence } from "./scene.js";
 
 const KINDS = [["matrix", "Matrix"], ["lines", "Lines"], ["heads", "Heads side by side"]];
+const TITLES = {
+  matrix: "each row is a word that asks, each column a word that answers",
+  lines: "a line runs from each word that asks to what it looks at",
+  heads: "beside the other heads of its layer, for one word",
+};
 const LATER = "The hatched cells are words that come later. This decoder writes one word after another, so a word can look only at itself and at what stands before it: the rest was not there yet. That is its mask, not a fault.";
 
 /** The panel in the middle of the page. */
@@ -73,7 +78,7 @@ export class Picture {
   show(scene, isolated) {
     Object.assign(this, { scene, isolated });
     const { kind, layer, head, trace } = scene;
-    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: each row is a word that asks, each column a word that answers`;
+    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}`;
     choose(this.kinds, this.shape);
     for (const [name, room] of Object.entries(this.rooms)) room.hidden = name !== this.shape;
     this.showSwitch(trace.off, scene);

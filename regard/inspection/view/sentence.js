@@ -26,12 +26,15 @@ export function sentenceField({ state, name = "text", label = "Your sentence", r
   return make("div", { class: "sentence-row" }, make("label", { for: id, text: label }), field);
 }
 
-/** Sentences to begin with, as buttons that put themselves into the field. */
+/** Sentences to begin with: a list to choose from that puts one into the field. */
 export function exampleList({ state, name = "text", examples }) {
-  const list = make("ul", { class: "examples", "aria-label": "Examples" });
-  const take = (text) => state.set({ [name]: text, query: null, key: null }, { push: true });
-  fill(list, examples.map((text) => make("li", {}, make("button", { type: "button", class: "quiet", text, dir: "auto", onclick: () => take(text) }))));
-  return list;
+  const choice = make("select", { "aria-label": "Examples" });
+  fill(choice, make("option", { value: "", text: "Examples" }), examples.map((text, place) => make("option", { value: place, text })));
+  choice.addEventListener("change", () => {
+    if (choice.value !== "") state.set({ [name]: examples[choice.value], query: null, key: null }, { push: true });
+    choice.value = "";
+  });
+  return make("div", { class: "examples" }, choice);
 }
 
 function grow(field) {

@@ -7,7 +7,7 @@ import { formula } from "./formula.js";
 /** The steps of one cell; `show(sheet, key)` with what `source.steps` gave. */
 export class Stepper {
   constructor(root) {
-    this.at = "scaled";
+    this.at = "query";
     this.heading = make("p", { class: "stepper-heading" });
     this.back = make("button", { type: "button", text: "Back", onclick: () => this.go(-1) });
     this.next = make("button", { type: "button", text: "Next", onclick: () => this.go(1) });

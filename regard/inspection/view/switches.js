@@ -4,7 +4,7 @@ import { make, fill } from "./dom.js";
 import { panel } from "./panel.js";
 import { attentionTitle } from "./heads.js";
 
-const TITLES = { scaling: "Divide by √dₖ", positions: "Places of the words", residual: "Residual connections", norm: "Norms" };
+const TITLES = { scaling: "Divide by √dₖ", positions: "Positions", residual: "Residual connections", norm: "Norms" };
 const PATIENCE = 450; // milliseconds of rest before a second reading is asked for
 
 /** Put a part among those that are off, or take it out. */

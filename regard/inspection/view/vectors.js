@@ -10,10 +10,10 @@ import { panel, segments, choose } from "./panel.js";
 
 const SAYING = {
   embeddings: "A row for each token: the numbers that its embedding looks up.",
-  positions: "A row for each place: what is added so that the model can tell first from last.",
+  positions: "A row for each position: what is added so that the model can tell first from last.",
   sum: "Both together: what enters the first block.",
 };
-const NAMES = { embeddings: "Embeddings", positions: "Places", sum: "Sum" };
+const NAMES = { embeddings: "Embeddings", positions: "Positions", sum: "Sum" };
 
 /** The panel; show(trace, side, position) draws the vectors of one side and one of its tokens. */
 export class Vectors {
@@ -53,7 +53,7 @@ export class Vectors {
     const { shape, data } = this.arrays[name];
     const columns = Array.from({ length: shape[1] }, (_, number) => String(number));
     const largest = magnitude(data);
-    this.matrix.show({ rows: this.tokens, columns, weights: data, signed: true, largest, numbers: "none", pinned: { row: this.position, column: 0 } });
+    this.matrix.show({ rows: this.tokens, columns, weights: data, signed: true, largest, numbers: "none", isStretched: true, pinned: { row: this.position, column: 0 } });
     fill(this.legend, signedLegend(largest));
     this.read(null);
   }

@@ -1,6 +1,6 @@
 /** The sentence itself as a picture: each word shaded by how much the chosen word looks at it. */
 
-import { make, fill, adjust } from "./dom.js";
+import { make, fill, adjust, uniqueId } from "./dom.js";
 import { paint, attentionShade, inkOn } from "./colour.js";
 import { rove, stopAt } from "./roving.js";
 
@@ -11,10 +11,11 @@ export class Words {
   constructor(root, { label, onhover, onpin, onisolate }) {
     Object.assign(this, { onhover, onpin, onisolate });
     this.parts = [];
-    this.list = make("ul", { class: "words", "aria-label": label });
+    const id = uniqueId("words");
+    this.list = make("ul", { class: "words", "aria-labelledby": id });
     rove(this.list, "button");
     this.list.addEventListener("pointerleave", () => this.onhover(null));
-    root.append(this.list);
+    root.append(make("div", { class: "words-row" }, make("p", { class: "words-label", id, text: label }), this.list));
   }
 
   /** Show words or tokens: parts as a trace's side has them. */
