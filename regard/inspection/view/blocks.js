@@ -45,8 +45,8 @@ export class Blocks {
   column(title, layers, kinds, below) {
     const blocks = [];
     for (let layer = layers - 1; layer >= 0; layer--) blocks.push(this.block(layer, kinds));
-    const words = make("button", { type: "button", class: "block-words", tabindex: "-1", text: "words + positions", onclick: () => this.ondescend(below) });
-    adjust(words, { "aria-label": `${title}: the words as vectors, and their positions` });
+    const words = make("button", { type: "button", class: "block-words", tabindex: "-1", text: "embeddings", onclick: () => this.ondescend(below) });
+    adjust(words, { "aria-label": `${title}: embeddings and positions` });
     return make("div", { class: `block-column ${title.toLowerCase()}` }, make("p", { class: "block-title", text: title }), blocks, words);
   }
 

@@ -13,6 +13,7 @@ export class Choice {
     this.state = state;
     this.tracing = tracing;
     this.previewed = null;
+    this.proposal = null;
     this.listeners = new Set();
     state.on(PLACE, () => this.tell());
   }
@@ -24,13 +25,13 @@ export class Choice {
 
   /** {kind, layer, head, query, key} for the current trace. */
   get pinned() {
-    return resolve(this.tracing.current, Object.fromEntries(PLACE.map((name) => [name, this.state.get(name)])));
+    return resolve(this.tracing.current, this.chosen, this.proposal);
   }
 
   /** The same with what is previewed laid over it. */
   get now() {
     if (!this.previewed) return this.pinned;
-    return resolve(this.tracing.current, over(this.pinned, this.previewed));
+    return resolve(this.tracing.current, over(this.pinned, this.previewed), this.proposal);
   }
 
   /** Pin a head ({kind, layer, head}), a row ({query}), or a cell ({query, key}). */
@@ -54,9 +55,21 @@ export class Choice {
     this.tell();
   }
 
+  get chosen() {
+    return Object.fromEntries(PLACE.map((name) => [name, this.state.get(name)]));
+  }
+
+  /** Take a new trace's proposal; while a sentence is being typed, another head of the same kind is not one. */
+  propose(before, after) {
+    const isHeld = before && isEdit(before, after) && this.proposal?.kind === after.pinned.kind;
+    const head = isHeld ? { layer: this.proposal.layer, head: this.proposal.head } : {};
+    this.proposal = { ...after.pinned, ...head };
+  }
+
   /** Follow the pinned words into a sentence that was changed; a word that is gone is let go. */
   follow(before, after) {
-    const { kind, query, key } = Object.fromEntries(PLACE.map((name) => [name, this.state.get(name)]));
+    this.propose(before, after);
+    const { kind, query, key } = this.chosen;
     if (!before || query === null) return;
     const [was, is] = [before, after].map((trace) => trace.kinds.find(({ name }) => name === (kind ?? trace.pinned.kind)));
     if (!was || !is || before.model !== after.model) return this.state.set({ query: null, key: null });
@@ -76,9 +89,9 @@ export class Choice {
   }
 }
 
-/** What is chosen, as far as the trace has it. */
-export function resolve(trace, { kind, layer, head, query, key }) {
-  const proposed = trace.pinned;
+/** What is chosen, as far as the trace has it, and else what is proposed. */
+export function resolve(trace, { kind, layer, head, query, key }, proposal = null) {
+  const proposed = proposal ?? trace.pinned;
   const has = trace.kinds.find(({ name }) => name === kind);
   if (!has) return { ...proposed, key: null };
   const isProposed = kind === proposed.kind && query === null && layer === proposed.layer && head === proposed.head;
@@ -121,6 +134,17 @@ function over(pinned, part) {
   const isSameRow = merged.kind === pinned.kind && merged.query === pinned.query && merged.head === pinned.head && merged.layer === pinned.layer;
   if (!("key" in part) && !isSameRow) merged.key = null;
   return merged;
+}
+
+// Whether one sentence is the other with a few letters typed, taken out or replaced.
+function isEdit(before, after) {
+  const [one, other] = [before.text, after.text];
+  const longest = Math.max(one.length, other.length);
+  let start = 0;
+  while (start < one.length && one[start] === other[start]) start++;
+  let end = 0;
+  while (end < Math.min(one.length, other.length) - start && one.at(-1 - end) === other.at(-1 - end)) end++;
+  return before.model === after.model && start + end >= 0.6 * longest;
 }
 
 function sameWord(before, after, position) {

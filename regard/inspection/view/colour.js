@@ -19,6 +19,7 @@ const drawings = new WeakMap();
 export function readPalette(root) {
   const probe = root.ownerDocument.createElement("span");
   probe.hidden = true;
+  probe.style.setProperty("forced-color-adjust", "none"); // the scales are asked for, not what replaces them
   root.append(probe);
   const read = (name) => {
     probe.style.setProperty("color", `var(${name})`);

@@ -33,8 +33,9 @@ export class Heads {
     const shape = JSON.stringify([trace.kinds.map(({ name, layers }) => [name, layers]), trace.heads, canSwitch]);
     if (shape !== this.shape) this.build(trace, canSwitch);
     this.shape = shape;
-    this.overview = overview;
     this.mark(pinned, off);
+    if (overview === this.overview && shape === this.drawn) return;
+    Object.assign(this, { overview, drawn: shape });
     paint(this.element, () => this.draw());
   }
 

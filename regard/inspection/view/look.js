@@ -11,16 +11,18 @@ import { Picture } from "./picture.js";
 import { Stepper } from "./stepper.js";
 import { Vectors } from "./vectors.js";
 import { Switches, flipped } from "./switches.js";
-import { sceneOf, rowOf, positionOf } from "./scene.js";
+import { PullPanel } from "./pull.js";
+import { sceneOf, rowOf, positionOf, sharpen } from "./scene.js";
+import { whenSeen } from "./seen.js";
 import { partsOf } from "./tracing.js";
 
-const LATER = 120; // milliseconds of rest before what stands further down is drawn
+const LATER = 200; // milliseconds of rest before what stands further down is drawn
 const SIDES = { source: "It reads", target: "It writes" };
 
 /** The tab. */
 export class LookTab {
   constructor(root, context) {
-    Object.assign(this, context, { root, isShown: false, drawn: 0, isolated: null, previous: null });
+    Object.assign(this, context, { context, root, isShown: false, drawn: 0, isolated: null, previous: null });
     this.choice = new Choice(this.state, this.trace);
     this.build();
     this.trace.on((trace) => this.arrived(trace));
@@ -52,7 +54,7 @@ export class LookTab {
   }
 
   buildStack() {
-    const stack = panel({ title: "The stack. Click a head to open it, press X to switch it off", class: "stack plain" });
+    const stack = panel({ title: `The stack. Click a head to open it${this.source.can("trace") ? ", press X to switch it off" : ""}`, class: "stack plain" });
     this.blocks = new Blocks(stack.body, { onpick: (kind, layer) => this.choice.pin({ kind, layer, head: this.choice.pinned.head }), ondescend: () => this.vectors.element.scrollIntoView({ block: "nearest" }) });
     this.heads = new Heads(stack.body, {
       onhover: (place) => this.choice.preview(place),
@@ -87,8 +89,21 @@ export class LookTab {
     const { state, source, announce, fail } = this;
     this.vectors = new Vectors({ state, source, announce, fail });
     this.switches = new Switches({ state, source, fail });
-    const parts = [source.can("effect") && this.switches.element, source.can("vectors") && this.vectors.element];
-    return make("div", { class: "look-below" }, parts);
+    const below = make("div", { class: "look-below" });
+    this.later = [];
+    if (source.can("effect")) {
+      below.append(this.switches.element);
+      this.later.push(whenSeen(this.switches.element, (scene) => this.switches.show(scene.trace, scene)));
+    }
+    if (source.can("trace")) {
+      const pull = new PullPanel(below, this.context);
+      this.later.push(whenSeen(pull.element, ({ kind, layer, head, query }) => pull.show({ kind, layer, head, query })));
+    }
+    if (source.can("vectors")) {
+      below.append(this.vectors.element);
+      this.later.push(whenSeen(this.vectors.element, (scene) => this.vectors.show(scene.trace, scene.kindInfo.queries, scene.query).catch(fail)));
+    }
+    return below;
   }
 
   arrived(trace) {
@@ -130,7 +145,7 @@ export class LookTab {
     this.heads.show({ trace, overview, pinned: scene, off, canSwitch: this.source.can("trace") });
     this.drawSteps(scene);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.drawBelow(scene), LATER);
+    this.timer = setTimeout(() => this.later.forEach((draw) => draw(scene)), LATER);
   }
 
   drawWords() {
@@ -176,21 +191,23 @@ export class LookTab {
     const number = this.drawn;
     try {
       const sheet = await this.source.steps(trace.trace, kind, layer, head, query);
-      if (number === this.drawn) this.stepper.show(sheet, key);
+      if (number !== this.drawn) return;
+      this.stepper.show(sheet, key);
+      if (sharpen(scene, sheet)) this.picture.redraw();
     } catch (error) {
       if (number === this.drawn) this.stepper.miss(error.message);
     }
   }
 
-  drawBelow(scene) {
-    if (this.source.can("vectors")) this.vectors.show(scene.trace, scene.kindInfo.queries, scene.query).catch(this.fail);
-    if (this.source.can("effect")) this.switches.show(scene.trace, scene);
-  }
-
+  // The pointer may move many times between two frames; the last move is drawn.
   hover(row, column, from) {
     if (!this.scene) return;
-    this.shade(row ?? this.scene.row, column);
-    this.picture.point(row, column, from);
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      if (row >= this.scene.rows.length || column >= this.scene.columns.length) return;
+      this.shade(row ?? this.scene.row, column);
+      this.picture.point(row, column, from);
+    });
   }
 
   hoverWord(side, place) {
@@ -221,9 +238,10 @@ export class LookTab {
     this.picture.show(this.scene, this.isolated);
   }
 
+  // The first Escape shows the other rows again, the next lets the pinned cell go.
   release() {
-    this.isolated = null;
-    this.choice.release();
+    if (this.isolated !== null) return this.isolate(this.isolated);
+    return this.choice.release();
   }
 
   switchHead({ kind, layer, head }) {

@@ -49,6 +49,12 @@ export class Matrix {
     this.layOut();
   }
 
+  /** Draw again what was shown, after its numbers were changed in place. */
+  redraw() {
+    this.grid.render();
+    this.draw();
+  }
+
   /** Mark a cell as pinned, without an event. */
   pin(cell) {
     this.pinned = cell && this.swapped(cell);
@@ -84,7 +90,7 @@ export class Matrix {
       const from = row * columns.length;
       return [label, ...columns.map((_, column) => (!visible || visible[from + column] > 0 ? weights[from + column] : ""))];
     });
-    return { columns: ["", ...columns], rows: lines };
+    return { columns: ["word", ...columns], rows: lines };
   }
 
   build() {

@@ -99,6 +99,8 @@ function drawCell(pen, picture, plan, row, column) {
 // Where a person has forced their own colours, the area of a square stands for the weight, and a frame for the cell.
 function drawForcedCell(pen, picture, plan, row, column) {
   const { x, y, width, height } = rectangleOf(plan, row, column);
+  pen.fillStyle = ideaColour("card");
+  pen.fillRect(x, y, width, height);
   pen.strokeStyle = ideaColour("line");
   pen.lineWidth = 1;
   pen.strokeRect(x + 0.5, y + 0.5, width - 1, height - 1);

@@ -90,6 +90,12 @@ export class Picture {
     adjust(this.why, { text: masked && scene.kindInfo.causal ? LATER : "", hidden: !masked });
   }
 
+  /** Draw the same numbers again, a row of them now exact. */
+  redraw() {
+    if (this.shape === "matrix") this.matrix.redraw();
+    this.read(null, null);
+  }
+
   /** Bring a row or a cell forward without drawing all anew; `from` is where the pointer is. */
   point(row, column, from) {
     if (from !== "matrix") this.matrix.point(row === null ? null : { row, column });

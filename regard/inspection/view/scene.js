@@ -41,6 +41,17 @@ export function positionOf(part, place) {
   return part.positions ? part.positions[0] : place;
 }
 
+/** Put the exact weights of a row, as its steps have them, over those that came in few bits; false where they cannot be. */
+export function sharpen(scene, { arrays }) {
+  const asks = scene.rows[scene.row];
+  if (asks.positions?.length > 1) return false;
+  scene.columns.forEach(({ positions }, column) => {
+    const exact = (positions ?? [column]).reduce((sum, key) => sum + arrays.weights.data[key], 0);
+    scene.weights[scene.row * scene.columns.length + column] = exact;
+  });
+  return true;
+}
+
 /** What a row says in one sentence: the words looked at most. */
 export function rowSentence(scene, row) {
   const weights = rowOf(scene, row);

@@ -82,7 +82,7 @@ export class Shell {
     this.alert = make("div", { class: "alert", role: "alert" });
     this.status = make("p", { class: "unseen", role: "status", "aria-live": "polite" });
     this.body = make(this.isPage ? "main" : "div", { class: "main", id: uniqueId("main"), tabindex: "-1" }, this.alert);
-    const skip = this.isPage && make("a", { class: "skip", href: "#", text: "Skip to the picture", onclick: (event) => this.skip(event) });
+    const skip = this.isPage && make("a", { class: "skip", href: `#${this.body.id}`, text: "Skip to the picture", onclick: (event) => this.skip(event) });
     fill(this.root, skip, header, this.body, this.status);
   }
 

@@ -1,9 +1,16 @@
 /** The one sentence that all tabs look at: asked for as it is typed, the newest answer wins. */
 
 const PAUSE = 60; // milliseconds without a keystroke before the model is asked
+const PATIENCE = 300; // milliseconds after which a second request goes out beside one that is not answered
+const ENOUGH = 5000; // milliseconds after which an unanswered request is given up when a newer one waits
 const FIELDS = ["model", "text", "target", "off", "pulls", "snapshot"];
 
-/** The current trace, who hears of it, and the asking. */
+/**
+ * The current trace, who hears of it, and the asking.
+ *
+ * A server works through all that it was sent, so while an answer is awaited only the newest request waits, and
+ * at most two are on their way. An answer is taken unless a newer one was.
+ */
 export class Tracing {
   constructor(source, { onerror = () => {}, onbusy = () => {} } = {}) {
     this.source = source;
@@ -13,7 +20,9 @@ export class Tracing {
     this.request = null;
     this.listeners = new Set();
     this.asked = 0;
-    this.stop = null;
+    this.taken = 0;
+    this.sent = [];
+    this.waiting = null;
   }
 
   /** Hear of each new trace; returns what ends it. */
@@ -22,19 +31,14 @@ export class Tracing {
     return () => this.listeners.delete(callback);
   }
 
-  /** Ask for a trace: it becomes the current one unless a newer request was made meanwhile; then null. */
-  async ask(request) {
-    const number = ++this.asked;
-    this.stop?.abort();
-    this.stop = new AbortController();
-    this.onbusy(true);
-    try {
-      const trace = await this.source.trace(request, this.stop.signal);
-      return number === this.asked ? this.take(trace, request) : null;
-    } catch (error) {
-      if (number === this.asked) this.fail(error);
-      return null;
-    }
+  /** Ask for a trace: it becomes the current one unless a newer one is; null where it never does. */
+  ask(request) {
+    this.waiting?.done(null);
+    return new Promise((done) => {
+      this.waiting = { request, done, number: ++this.asked };
+      this.onbusy(true);
+      this.sendWaiting();
+    });
   }
 
   /** Ask whenever the model, the text or what is switched off changes. */
@@ -55,24 +59,56 @@ export class Tracing {
 
   /** Forget the sentence, as when another model is chosen. */
   forget() {
-    this.asked += 1;
-    this.stop?.abort();
     clearTimeout(this.timer);
+    this.waiting?.done(null);
+    this.waiting = null;
+    this.taken = this.asked;
     this.current = null;
   }
 
-  take(trace, request) {
+  // Send what waits, now or as soon as there is room for it.
+  sendWaiting() {
+    clearTimeout(this.patience);
+    if (!this.waiting) return;
+    const [oldest] = this.sent;
+    const limit = this.sent.length > 1 ? ENOUGH : PATIENCE;
+    const left = oldest ? oldest.since + limit - performance.now() : 0;
+    if (left > 0) {
+      this.patience = setTimeout(() => this.sendWaiting(), left);
+      return;
+    }
+    if (this.sent.length > 1) oldest.stop.abort();
+    const asked = { ...this.waiting, since: performance.now(), stop: new AbortController() };
+    this.waiting = null;
+    this.sent.push(asked);
+    this.send(asked);
+  }
+
+  async send(asked) {
+    try {
+      const trace = await this.source.trace(asked.request, asked.stop.signal);
+      asked.done(asked.number > this.taken ? this.take(trace, asked) : null);
+    } catch (error) {
+      this.fail(error, asked);
+      asked.done(null);
+    }
+    this.sent = this.sent.filter((each) => each !== asked);
+    if (!this.sent.length && !this.waiting) this.onbusy(false);
+    this.sendWaiting();
+  }
+
+  take(trace, { request, number }) {
     this.current = trace;
     this.request = request;
-    this.onbusy(false);
+    this.taken = number;
+    for (const older of this.sent) if (older.number < number) older.stop.abort();
     this.onerror(null);
     for (const callback of [...this.listeners]) callback(trace);
     return trace;
   }
 
-  fail(error) {
-    this.onbusy(false);
-    if (error.name !== "AbortError") this.onerror(error);
+  fail(error, { number }) {
+    if (error.name !== "AbortError" && number > this.taken && number === this.asked) this.onerror(error);
   }
 }
 

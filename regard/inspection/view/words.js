@@ -35,10 +35,13 @@ export class Words {
     this.buttons.forEach((button, place) => {
       button.classList.toggle("is-asking", place === asking);
       button.classList.toggle("is-answering", place === answering);
-      adjust(button, { "aria-pressed": String(place === pinned), "data-value": weights ? weights[place] : null });
-      button.lastChild.textContent = weights && weights[place] >= TOLD ? weights[place].toFixed(2) : "";
+      if (button.getAttribute("aria-pressed") !== String(place === pinned)) button.setAttribute("aria-pressed", place === pinned);
+      adjust(button, { "data-value": weights ? weights[place] : null });
+      const number = weights && weights[place] >= TOLD ? weights[place].toFixed(2) : "";
+      if (button.lastChild.textContent !== number) button.lastChild.textContent = number;
     });
-    stopAt(this.list, "button", this.buttons[pinned ?? asking ?? 0]);
+    const stop = this.buttons[pinned ?? asking ?? 0];
+    if (stop.tabIndex !== 0 && !this.list.contains(this.list.ownerDocument.activeElement)) stopAt(this.list, "button", stop);
     paint(this.list, () => this.dye());
   }
 
@@ -46,8 +49,8 @@ export class Words {
     this.buttons.forEach((button, place) => {
       const weight = this.weights?.[place];
       const shade = weight > 0.005 ? attentionShade(weight) : null;
-      button.style.setProperty("background-color", shade ? `rgb(${shade.join(", ")})` : "transparent");
-      button.style.setProperty("color", shade ? inkOn(shade) : "inherit");
+      button.style.setProperty("background-color", shade ? `rgb(${shade.join(", ")})` : "");
+      button.style.setProperty("color", shade ? inkOn(shade) : "");
     });
   }
 
@@ -60,6 +63,7 @@ export class Words {
     const mark = isUnknown && make("span", { class: "unknown-mark", title: "not met in training" }, "?");
     const settings = {
       type: "button",
+      tabindex: place ? "-1" : "0",
       class: `word${part.special ? " special" : ""}${isUnknown ? " unknown" : ""}${isLoose ? " joined" : ""}`,
       onclick: () => this.onpin(place),
       ondblclick: () => this.onisolate?.(place),
