@@ -59,13 +59,13 @@ export class ByHandTab {
 
   buildRules() {
     const change = (rule) => (value) => this.set({ rules: writeRules({ ...this.rules, [rule]: value }) });
-    this.scale = tick({ label: "Divide by √d_k", value: false, onchange: change("scale") });
+    this.scale = tick({ label: "Divide by √dₖ", value: false, onchange: change("scale") });
     this.causal = tick({ label: "Causal mask", value: false, onchange: change("causal") });
     this.rounding = tick({ label: "Round the weights early", value: false, onchange: (on) => change("decimals")(on ? 1 : null) });
     this.turned = tick({ label: "A word is a column, as on the slides", value: false, onchange: change("turned") });
     this.temperature = slider({ label: "Softmax temperature", least: 0.05, most: 4, step: 0.05, value: 1, limit: 1000, onchange: change("temperature") });
     this.decimals = slider({ label: "Decimals kept", least: 0, most: 4, step: 1, value: 1, onchange: (n) => change("decimals")(Math.round(n)) });
-    this.keyWidth = slider({ label: "d_k, the length of a key", least: 1, most: 128, step: 1, value: 64, limit: 100000, onchange: (n) => change("keyWidth")(Math.round(n)) });
+    this.keyWidth = slider({ label: "dₖ, the length of a key", least: 1, most: 128, step: 1, value: 64, limit: 100000, onchange: (n) => change("keyWidth")(Math.round(n)) });
     this.row = choice({ label: "Written out for", options: [["0", "input 1"]], value: "0", onchange: (row) => change("row")(Number(row)) });
     const rules = [this.scale, this.causal, this.turned, this.rounding, this.decimals, this.temperature, this.keyWidth, this.row];
     return make("div", { class: "rules", role: "group", "aria-label": "Rules" }, rules.map((rule) => rule.root));

@@ -49,7 +49,7 @@ export function startOf(given) {
  * Every step from what is given to the output.
  *
  * rules: scale (divide by the root of the key width), causal, temperature, decimals (null: no early rounding).
- * keyWidth: d_k where scores are given; otherwise the queries' own width.
+ * keyWidth: dₖ where scores are given; otherwise the queries' own width.
  */
 export function workOut(given, rules, keyWidth = null) {
   const { query, key, value } = project(given);
@@ -146,7 +146,7 @@ function logarithms(weights) {
 
 function divisorOf(rules, width) {
   if (!rules.scale) return 1;
-  if (width === null) throw new Error("scores alone do not tell d_k, whose root divides them; write d_k, or switch the division off");
+  if (width === null) throw new Error("scores alone do not tell dₖ, whose root divides them; write dₖ, or switch the division off");
   return Math.sqrt(width);
 }
 

@@ -29,9 +29,8 @@ function project(it) {
   return card("1", "Project", product(it.turned), [
     say("Every input meets three learned matrices. Its ", idea("query", "query"), " says what it looks for, its ", idea("key", "key"), " what it offers, its ", idea("value", "value"), " what it hands over."),
     make("div", { class: "equation" }, grids),
-    writeOutProducts(it),
     note("A value is not a relevance. Who is relevant to whom is settled by queries and keys alone; the value is what is then handed over."),
-  ]);
+  ], writeOutProducts(it));
 }
 
 function score(it) {
@@ -48,25 +47,23 @@ function score(it) {
   return card("2", "Score", it.turned ? ["S", raised("T"), " = ", idea("key", "K"), " ", turnedIdea("query", "Q")] : ["S = ", idea("query", "Q"), " ", turnedIdea("key", "K")], [
     say("One number for each pair of a ", idea("query", "query"), " and a ", idea("key", "key"), `. A ${line(it)} is one query's.`),
     equation(factors, it.turned),
-    writeOutScores(it),
     it.turned && note("With a token as a column, as here, the slides write the scores QᵀK. With a token as a row the same numbers are QKᵀ."),
     note("A dot product is 1 for equal and −1 for opposite directions only where both vectors have length 1 (then it is the cosine). These have not."),
-  ]);
+  ], writeOutScores(it));
 }
 
 function divide(it) {
   const { worked, rules } = it;
   if (worked.divisor === 1 && rules.temperature === 1) {
-    return it.start === "x" && card("3", "Divide by √d_k", "left out here", [say("Switch “Divide by √d_k” on to see what the paper's division changes.")]);
+    return it.start === "x" && card("3", "Divide by √dₖ", "left out here", [say("Switch “Divide by √dₖ” on to see what the paper's division changes.")]);
   }
   const name = `S / ${divisorInWords(it)}`;
-  return card("3", worked.divisor === 1 ? "Divide by the temperature" : "Divide by √d_k", name, [
+  return card("3", worked.divisor === 1 ? "Divide by the temperature" : "Divide by √dₖ", name, [
     worked.divisor !== 1 && say(`The keys are ${worked.width} numbers long. Long vectors make large scores, and large scores would leave softmax almost nothing but 0 and 1.`),
     rules.temperature !== 1 && say(`The temperature ${writeNumber(rules.temperature)} makes the weights ${rules.temperature > 1 ? "flatter" : "sharper"}.`),
     equation([pairs(it, name, worked.scaled)], it.turned),
-    writeOutDivision(it, divisorInWords(it)),
     worked.divisor !== 1 && note("Without the division the gradients vanish rather than explode: a softmax that is sure of itself hardly changes."),
-  ]);
+  ], writeOutDivision(it, divisorInWords(it)));
 }
 
 function mask(it) {
@@ -86,9 +83,8 @@ function softmax(it) {
   return card("4", given ? "Weights" : "Softmax", given ? "A is given" : ["a = e", raised("s"), " / Σ e", raised("s")], [
     say(given ? `What each word takes from every word: shares, so that ${along} the sum Σ is 1.` : `The scores become shares, ${along}: a larger score has a larger share, and the sum Σ is 1.`),
     equation([weightGrid(it, "A", it.worked.weights)], it.turned),
-    !given && writeOutSoftmax(it),
     !given && note("Softmax is taken over the scores alone; V comes after it. And a score of 0 or below does not mean “ignore”: every word that is not masked keeps a positive weight, however small."),
-  ]);
+  ], !given && writeOutSoftmax(it));
 }
 
 function mix(it) {
@@ -97,8 +93,7 @@ function mix(it) {
   return card("5, 6", "Weigh the values and sum", it.turned ? [idea("output", "Z"), raised("T"), " = ", turnedIdea("value", "V"), " A", raised("T")] : [idea("output", "Z"), " = A ", idea("value", "V")], [
     say("Each word becomes a mixture of what all the words it looks at hand over: a new ", idea("output", "vector"), " for every word."),
     mixed(it, "", weights, value, output),
-    writeOutMixture(it),
-  ]);
+  ], writeOutMixture(it));
 }
 
 function round(it) {
@@ -115,7 +110,7 @@ function round(it) {
 function divideAfterAll(it) {
   if (!it.divided) return null;
   const { weights, value, output, width } = it.divided;
-  return card("√", `With the division by √${width}`, ["softmax(", idea("query", "Q"), " ", turnedIdea("key", "K"), " / √d_k) ", idea("value", "V")], [
+  return card("√", `With the division by √${width}`, ["softmax(", idea("query", "Q"), " ", turnedIdea("key", "K"), " / √dₖ) ", idea("value", "V")], [
     say("The paper divides. The same inputs then give softer weights, and other outputs:"),
     mixed(it, "divided ", weights, value, output),
   ]);
@@ -134,9 +129,9 @@ function answer(it) {
   ]);
 }
 
-function card(sign, title, formula, content) {
+function card(sign, title, formula, content, aside = null) {
   const heading = make("h3", {}, make("span", { class: "sign-of-step", text: sign }), ` ${title} `, make("span", { class: "formula" }, formula));
-  return make("section", { class: "panel step-card", "data-step": sign }, heading, content);
+  return make("section", { class: "panel step-card", "data-step": sign }, heading, make("div", { class: "step-main" }, content), aside);
 }
 
 function matrix(it, name, values, settings) {

@@ -33,8 +33,9 @@ export class CompareTab {
     this.isShown = true;
     const { pairs } = this.model();
     if (!this.state.get("second") && pairs.length) this.takePair(pairs.find((pair) => pair.includes(this.state.get("text"))) ?? pairs[0]);
-    const presets = pairs.map((pair) => make("li", {}, button(`${shortest(pair[0], pair[1])} (“${pair[2]}”)`, () => this.takePair(pair), { class: "quiet" })));
-    fill(this.presets, presets.length > 0 && make("ul", { class: "examples", "aria-label": "Pairs" }, presets));
+    const named = new Map(pairs.toReversed().map((pair) => [`${shortest(pair[0], pair[1])}: what “${pair[2]}” means`, pair]));
+    const presets = [...named].toReversed().map(([name, pair]) => button(name, () => this.takePair(pair), { class: "chip" }));
+    fill(this.presets, presets);
     await this.refresh();
   }
 
@@ -49,7 +50,7 @@ export class CompareTab {
   }
 
   build(root) {
-    this.presets = make("div", {});
+    this.presets = make("div", { class: "chips", role: "group", "aria-label": "Pairs to begin with" });
     this.words = make("div", { class: "chips", role: "group", "aria-label": "The word to watch" });
     const sentences = make("section", { class: "compare-sentences", "aria-label": "Two sentences" },
       sentenceField({ state: this.state, name: "text", label: "First sentence" }),
@@ -137,7 +138,7 @@ export class CompareTab {
     const best = changes[0];
     this.mapHeading.textContent = `What “${this.watched}” looks at: what changed, head by head`;
     this.saying.textContent = best ? changeSentence(best, this.labels(best), this.watched, nameOf(best)) : "";
-    this.matrix.show({ rows: this.shown.map(nameOf), columns: this.labels(best), weights: differences, signed: true, largest, pinned: { row: this.chosen, column: 0 } });
+    this.matrix.show({ rows: this.shown.map(nameOf), columns: this.labels(best), weights: differences, signed: true, largest, pinned: this.cell() });
     fill(this.legend, signedLegend(largest, "weight lost and gained, from the first sentence to the second"));
     this.drawOne();
     this.drawOutputs();
@@ -150,7 +151,14 @@ export class CompareTab {
   choose(row) {
     this.chosen = row;
     this.drawOne();
-    this.matrix.pin({ row, column: 0 });
+    this.matrix.pin(this.cell());
+  }
+
+  // The head that is open, and in it the word whose weight moved most.
+  cell() {
+    const { first, second } = this.shown[this.chosen];
+    const moved = second.map((weight, i) => Math.abs(weight - first[i]));
+    return { row: this.chosen, column: moved.indexOf(Math.max(...moved)) };
   }
 
   drawOne() {
@@ -163,7 +171,7 @@ export class CompareTab {
       return make("tr", {}, make("th", { scope: "row", class: "key", dir: "auto", text: label }), make("td", { class: "figure", text: digits(change.first[i]) }), make("td", { class: "figure", text: digits(change.second[i]) }), shadeSigned(make("td", { class: "figure", text: signed(moved), "data-value": moved }), moved, largest));
     });
     const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
-    const table = make("table", { class: "numbers" }, make("caption", { text: `What “${this.watched}” looks at in both sentences` }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows));
+    const table = make("table", { class: "numbers aligned" }, make("caption", { text: `What “${this.watched}” looks at in both sentences` }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows));
     fill(this.one, make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": "One head in both sentences" }, table));
   }
 
@@ -183,7 +191,7 @@ export class CompareTab {
     const cells = rows.map(([label, ...numbers]) => make("tr", {}, make("th", { scope: "row", dir: "auto", text: label }), numbers.map((text) => make("td", { class: "figure", text }))));
     const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
     const caption = marked.length > 0 ? "The next word where the outputs part" : "The next word";
-    fill(this.next, rows.length > 0 && make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption }, make("table", { class: "numbers" }, make("caption", { text: caption }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, cells))));
+    fill(this.next, rows.length > 0 && make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption }, make("table", { class: "numbers aligned" }, make("caption", { text: caption }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, cells))));
   }
 
   /** Every head with its distance and both rows. */

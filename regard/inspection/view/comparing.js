@@ -42,7 +42,7 @@ export function changeSentence({ first, second, distance }, labels, word, head) 
   const moved = second.map((weight, place) => weight - first[place]);
   const gained = moved.indexOf(Math.max(...moved));
   const lost = moved.indexOf(Math.min(...moved));
-  return `Most changed ${head}: there ${Math.round(100 * distance)} % of the attention of “${word}” went elsewhere, most of it from “${labels[lost]}” to “${labels[gained]}”.`;
+  return `${head} changed most: ${Math.round(100 * distance)} % of what “${word}” looks at went elsewhere, most of it from “${labels[lost]}” to “${labels[gained]}”.`;
 }
 
 function lengths(a, b) {

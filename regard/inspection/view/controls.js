@@ -37,14 +37,15 @@ export function tick({ label, value, onchange }) {
 
 /** A choice from a list of [value, words]: {root, set(value), offer(list)}. */
 export function choice({ label, options, value, onchange }) {
-  const select = make("select", { onchange: () => onchange(select.value) });
+  const id = uniqueId("choice");
+  const select = make("select", { id, onchange: () => onchange(select.value) });
   const offer = (list, chosen = select.value) => {
     select.replaceChildren(...list.map(([of, words]) => make("option", { value: of, text: words })));
     select.value = String(chosen);
     if (select.selectedIndex < 0) select.selectedIndex = 0;
   };
   offer(options, value);
-  return { root: make("label", { class: "choice" }, make("span", { text: label }), select), select, offer, set: (chosen) => { select.value = String(chosen); } };
+  return { root: make("div", { class: "choice" }, make("label", { for: id, text: label }), select), select, offer, set: (chosen) => { select.value = String(chosen); } };
 }
 
 /** A plain button. */

@@ -23,7 +23,7 @@ export class DecodingPanel {
     this.written = make("p", { class: "output-line", dir: "auto" });
     this.looks = make("p", { class: "hint" });
     const room = make("div", { class: "decoding-source" });
-    this.words = new Words(room, { label: "The source, shaded by what this step looks at", onhover: () => {}, onpin: () => {} });
+    this.words = new Words(room, { label: "Source", onhover: () => {}, onpin: () => {} });
     body.append(make("div", { class: "buttons" }, this.back, this.next, this.player, this.counter), this.written, this.looks, room);
     this.bars = new Distribution(body, { label: "The next word", most: 6 });
     offerSaves(foot, { name: "step of the decoder", svg: () => this.bars.svg(), table: () => this.bars.full(), link: () => state.link(), announce });

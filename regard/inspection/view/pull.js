@@ -7,12 +7,14 @@ import { attentionTitle } from "./heads.js";
 import { kindOf, requestOf } from "./tracing.js";
 import { rowsOf } from "./alignment.js";
 import { track } from "./share_table.js";
-import { isSameRow, moveWeight, setWeight, sharesOf, wholeRow, withPull } from "./pulling.js";
+import { moveEverywhere, pullOf, setWeight, sharesOf, wholeRow, withPull } from "./pulling.js";
 import { PullEffect } from "./pull_effect.js";
+import { decidingPlace } from "./rivals.js";
 import { Turns } from "./turns.js";
 
 const SAME_MOVE = 800; // milliseconds within which changes by one control are undone together
 const RESTING = 60; // milliseconds without a change before the model reads the sentence again
+const MOST_PULLS = 64;
 
 /** The panel; show({kind, layer, head, query}) whenever another row is looked at. */
 export class PullPanel {
@@ -20,21 +22,29 @@ export class PullPanel {
     Object.assign(this, context);
     this.turns = new Turns(this.fail);
     this.history = [];
+    this.moved = 0;
+    this.build(root);
+    this.state.on(["text", "model", "target"], (changed) => this.forget(changed));
+    this.state.on(["pulls"], () => this.place && this.show(this.place));
+    this.state.on(["takefrom", "giveto"], () => this.words && this.offerWords());
+  }
+
+  build(root) {
     const { element, heading, body } = panel({ title: "Pull attention by hand", class: "pull" });
     Object.assign(this, { element, heading });
     this.from = choice({ label: "Take from", options: [], onchange: () => this.chooseWords() });
     this.to = choice({ label: "give to", options: [], onchange: () => this.chooseWords() });
-    this.amount = slider({ label: "Weight moved", least: 0, most: 1, step: 0.01, value: 0, onchange: (n) => this.move(n) });
-    this.saying = make("p", { class: "sentence-of" });
+    this.scope = choice({ label: "Pull in", options: [["head", "this head"]], value: "head", onchange: () => this.begin() });
+    this.part = slider({ label: "Part of its weight moved", least: 0, most: 1, step: 0.01, value: 0, onchange: (part) => this.move(part) });
+    this.saying = make("p", { class: "hint" });
     this.table = make("div", { class: "pull-row" });
     this.undoer = button("Undo", () => this.undo());
-    this.resetter = button("Reset", () => this.change([], "reset"));
-    this.effect = new PullEffect(context);
-    const controls = make("div", { class: "controls" }, this.from.root, this.to.root);
-    body.append(controls, this.amount.root, make("div", { class: "buttons" }, this.undoer, this.resetter), this.effect.element, this.saying, this.table);
+    this.resetter = button("Reset", () => this.reset());
+    this.decider = button("Go to where it is decided", () => this.goToDecision(), { hidden: true });
+    this.effect = new PullEffect(this);
+    const controls = make("div", { class: "controls" }, this.from.root, this.to.root, this.scope.root);
+    body.append(controls, this.part.root, make("div", { class: "buttons" }, this.undoer, this.resetter, this.decider), this.effect.element, this.saying, this.table);
     root.append(element);
-    this.state.on(["text", "model", "target"], (changed) => this.forget(changed));
-    this.state.on(["pulls"], () => this.place && this.show(this.place));
   }
 
   // A row that was pulled belongs to the sentence that it was pulled in.
@@ -43,7 +53,6 @@ export class PullPanel {
     if (!changed.has("pulls") && this.state.get("pulls").length) this.state.set({ pulls: [] });
   }
 
-  /** Show the row of a place; `words` are those of its keys. */
   async show(place) {
     this.place = place;
     if (!this.source.can("trace") || place.query === null) {
@@ -53,69 +62,92 @@ export class PullPanel {
     await this.turns.run(async (isNewest) => {
       const request = { ...requestOf(this.state), pulls: [] };
       const base = await this.source.trace(request);
-      const { arrays } = await this.source.layer(base.trace, place.kind, place.layer);
-      if (!isNewest() || place.query >= arrays.weights.shape[1]) return;
-      this.take(base, arrays, place);
+      const sheet = await this.source.layer(base.trace, place.kind, place.layer);
+      if (!isNewest() || place.query >= sheet.arrays.weights.shape[1]) return;
+      this.take(base, sheet.arrays);
       this.draw();
       await new Promise((done) => setTimeout(done, RESTING));
-      if (!isNewest()) return;
-      await this.effect.show({ base, request, pulls: this.state.get("pulls"), isNewest });
+      if (isNewest()) await this.effect.show({ base, request, pulls: this.state.get("pulls"), isNewest });
+      if (isNewest()) this.offerDecision();
     });
   }
 
-  take(base, arrays, place) {
-    const { keys, queries } = kindOf(base, place.kind);
-    const original = wholeRow(rowsOf(arrays.weights, place.head)[place.query]);
-    const columns = arrays.visible.shape[1];
-    const seen = arrays.visible.data.subarray(place.query * columns, (place.query + 1) * columns);
-    const words = base.sides[keys].words.map((word) => ({ ...word, hidden: !word.positions.some((at) => seen[at] > 0) }));
-    const name = JSON.stringify([base.trace, place]);
+  take(base, { weights, visible }) {
+    const { kind, layer, query } = this.place;
+    const { keys, queries } = kindOf(base, kind);
+    const columns = visible.shape[1];
+    const seen = visible.data.subarray(query * columns, (query + 1) * columns);
+    const name = JSON.stringify([base.trace, this.place]);
     const isOther = name !== this.name;
-    Object.assign(this, { name, original, words, asking: base.sides[queries].tokens[place.query].text });
-    this.row = this.pulled()?.row ?? original;
-    if (isOther) this.offerWords();
+    const words = base.sides[keys].words.map((word) => ({ ...word, hidden: !word.positions.some((at) => seen[at] > 0) }));
+    const originals = Array.from({ length: base.heads }, (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(weights, head)[query]) }));
+    Object.assign(this, { base, name, words, originals, asking: base.sides[queries].tokens[query].text });
+    if (!isOther) return;
+    this.offerScopes();
+    this.offerWords();
+    this.begin();
   }
 
-  pulled() {
-    return this.state.get("pulls").find((pull) => isSameRow(pull, { ...this.place }));
+  /** The row that is looked at: the model's own, and as it is pulled now. */
+  get original() {
+    return this.originals[this.place.head].row;
+  }
+
+  get row() {
+    return pullOf(this.state.get("pulls"), this.place)?.row ?? this.original;
+  }
+
+  offerScopes() {
+    const { kind, layer } = this.place;
+    const { layers } = kindOf(this.base, kind);
+    const all = layers * this.base.heads <= MOST_PULLS ? [["kind", `all ${layers * this.base.heads} ${kind} heads`]] : [];
+    this.scope.offer([["head", "this head alone"], ["layer", `all heads of layer ${layer}`], ...all]);
   }
 
   offerWords() {
     const shares = sharesOf(this.row, this.words);
-    const open = this.words.map((word, number) => ({ word, number })).filter(({ word }) => !word.hidden);
-    const ranked = open.filter(({ word }) => !word.special).toSorted((a, b) => shares[b.number] - shares[a.number]);
-    const options = open.map(({ word, number }) => [String(number), word.text]);
-    const [first, second] = [ranked[0] ?? open[0], ranked[1] ?? open.at(-1)];
-    this.from.offer(options, String(first.number));
-    this.to.offer(options, String(second.number));
-    this.start = this.row;
+    const open = this.words.map((word, number) => ({ ...word, number, share: shares[number] })).filter(({ hidden }) => !hidden);
+    const telling = open.filter(({ special, text }) => !special && text.length > 3);
+    const ranked = (telling.length > 1 ? telling : open).toSorted((a, b) => b.share - a.share);
+    const named = (text) => open.find((word) => word.text === text);
+    const from = named(this.state.get("takefrom")) ?? ranked[0];
+    const to = named(this.state.get("giveto")) ?? ranked.find((word) => word !== from) ?? from;
+    const options = open.map(({ number, text }) => [String(number), text]);
+    this.from.offer(options, from.number);
+    this.to.offer(options, to.number);
   }
 
   chooseWords() {
-    this.start = this.row;
-    this.draw();
+    const text = ({ select }) => this.words[Number(select.value)].text;
+    this.state.set({ takefrom: text(this.from), giveto: text(this.to) });
+    this.begin();
+  }
+
+  /** What is moved from now on is moved away from how the rows are at this moment. */
+  begin() {
+    this.start = this.state.get("pulls");
+    this.moved = 0;
+    this.factor = "";
+    if (this.words) this.draw();
   }
 
   draw() {
     const { kind, layer, head } = this.place;
-    const [from, to] = [Number(this.from.select.value), Number(this.to.select.value)];
     this.element.hidden = false;
     this.heading.textContent = `Pull by hand what “${this.asking}” looks at`;
-    const most = sharesOf(this.start, this.words)[from];
-    const given = Math.max(0, most - sharesOf(this.row, this.words)[from]);
-    this.amount.range.max = this.amount.typed.max = Math.max(0.01, Math.ceil(most * 100) / 100);
-    this.amount.set(Math.round(given * 1e4) / 1e4);
-    this.amount.range.disabled = this.amount.typed.disabled = from === to || most < 1e-6;
+    const isSame = this.from.select.value === this.to.select.value;
+    this.part.set(this.moved);
+    this.part.range.disabled = this.part.typed.disabled = isSame;
     this.undoer.disabled = !this.history.length;
     this.resetter.disabled = !this.state.get("pulls").length;
-    const place = `${attentionTitle(kind, layer)}, head ${head}`;
-    this.saying.textContent = from === to ? "Choose two different words." : `${place}: the row always adds up to ${digits(this.row.reduce((a, b) => a + b, 0))}${this.factor ?? ""}.`;
+    const sum = digits(this.row.reduce((all, share) => all + share, 0));
+    this.saying.textContent = isSame ? "Choose two different words." : `${attentionTitle(kind, layer)}, head ${head}: the row adds up to ${sum}, as it always does${this.factor ?? ""}. You can also type a weight; the others then make room.`;
     this.drawRow();
   }
 
   drawRow() {
     const [before, now] = [this.original, this.row].map((row) => sharesOf(row, this.words));
-    const head = make("tr", {}, ["word", "the model's own", "now", ""].map((text) => make("th", { scope: "col", text })));
+    const head = make("tr", {}, ["word", "the model's own", "now", "bar"].map((text) => make("th", { scope: "col", text })));
     const active = document.activeElement?.dataset?.pullWord;
     const rows = this.words.map((word, number) => !word.hidden && this.line(word, number, before[number], now[number]));
     fill(this.table, make("table", { class: "pull-table" }, make("caption", { class: "unseen", text: "The row, word by word" }), make("thead", {}, head), make("tbody", {}, rows)));
@@ -124,49 +156,76 @@ export class PullPanel {
 
   line(word, number, before, now) {
     const input = make("input", {
-      type: "number", min: 0, max: 1, step: 0.01, value: digits(now, 4), "aria-label": `Weight of ${word.text}`, "data-pull-word": number,
-      onchange: () => this.type(number, Number(input.value)),
+      type: "number", min: 0, max: 1, step: "any", value: digits(now, 4), "aria-label": `Weight of ${word.text}`, "data-pull-word": number,
+      onchange: () => this.type(number, input.value),
     });
     const changed = Math.abs(now - before) > 5e-5;
-    return make("tr", { class: changed ? "changed" : "" }, make("th", { scope: "row", class: "key", dir: "auto", text: word.text }), make("td", { class: "figure", text: digits(before) }), make("td", {}, input), track(now, before));
+    return make("tr", { class: changed ? "changed" : null }, make("th", { scope: "row", class: "key", dir: "auto", text: word.text }), make("td", { class: "figure", text: digits(before) }), make("td", {}, input), track(now, before));
   }
 
-  move(amount) {
-    const [from, to] = [Number(this.from.select.value), Number(this.to.select.value)];
+  // The rivals are written by the decoder; what it looks at there weighs more than what the encoder saw before.
+  offerDecision() {
+    const { base, place } = this;
+    const position = this.effect.rivals?.position;
+    const isThere = place.kind === "cross" && place.query === position;
+    this.decider.hidden = isThere || position === undefined || !base.kinds.some(({ name }) => name === "cross");
+  }
+
+  async goToDecision() {
+    const texts = [this.from, this.to].map(({ select }) => this.words[Number(select.value)]?.text);
+    this.state.set(await decidingPlace(this.source, this.base, this.effect.rivals.position, texts), { push: true });
+  }
+
+  async move(part) {
+    this.moved = part;
     this.factor = "";
-    this.put(moveWeight(this.start, this.words, from, to, amount), "slider");
+    const rows = await this.rowsInScope();
+    if (this.moved !== part) return;
+    const [from, to] = [this.from, this.to].map(({ select }) => Number(select.value));
+    this.change(moveEverywhere(this.start, rows, this.words, from, to, part), "slider");
   }
 
-  type(word, weight) {
-    if (!Number.isFinite(weight)) return;
+  /** The model's own rows of all heads that are pulled together. */
+  async rowsInScope() {
+    const scope = this.scope.select.value;
+    if (scope === "head") return [this.originals[this.place.head]];
+    if (scope === "layer") return this.originals;
+    const { kind, query } = this.place;
+    const { base } = this;
+    const numbers = Array.from({ length: kindOf(base, kind).layers }, (_, layer) => layer);
+    const sheets = await Promise.all(numbers.map((layer) => this.source.layer(base.trace, kind, layer)));
+    return sheets.flatMap(({ arrays }, layer) => Array.from({ length: base.heads }, (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(arrays.weights, head)[query]) })));
+  }
+
+  type(word, typed) {
+    const weight = Number(typed);
+    if (typed === "" || !Number.isFinite(weight)) return this.drawRow();
     const { row, factor } = setWeight(this.row, this.words, word, weight);
-    this.factor = factor === null ? "; the others share the rest alike" : `; the other words were multiplied by ${digits(factor)} for that`;
-    this.start = row;
-    this.put(row, `word ${word}`);
-  }
-
-  put(row, control) {
-    const { kind, layer, head, query } = this.place;
-    this.row = row;
-    this.change(withPull(this.state.get("pulls"), { kind, layer, head, query, row }, this.original), control);
+    const pull = { ...this.originals[this.place.head], row };
+    this.change(withPull(this.state.get("pulls"), pull, this.original), `word ${word}`);
+    this.begin();
+    this.factor = factor === null ? " (the others share the rest alike)" : ` (the other words were multiplied by ${digits(factor)})`;
+    return this.draw();
   }
 
   change(pulls, control) {
     const isSameMove = control === this.control && performance.now() - this.changed < SAME_MOVE;
     if (!isSameMove) this.history.push(this.state.get("pulls"));
     Object.assign(this, { control, changed: performance.now() });
-    if (control === "reset") this.factor = "";
     this.state.set({ pulls });
-    if (control === "reset") this.start = this.row = this.original;
+  }
+
+  reset() {
+    this.change([], "reset");
+    this.begin();
+    this.announce("Every pull is taken back.");
   }
 
   undo() {
-    const before = this.history.pop();
-    if (!before) return;
-    this.control = this.factor = null;
-    this.state.set({ pulls: before });
-    this.start = this.row = this.pulled()?.row ?? this.original;
-    this.draw();
+    if (!this.history.length) return;
+    this.control = null;
+    this.state.set({ pulls: this.history.pop() });
+    this.begin();
     this.announce("The last pull is undone.");
   }
 }

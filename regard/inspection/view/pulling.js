@@ -37,15 +37,32 @@ export function withPull(pulls, pull, original) {
   return isUnchanged ? others : [...others, pull];
 }
 
-/** Whether two pulls are of one row. */
-export function isSameRow(one, other) {
-  return ["kind", "layer", "head", "query"].every((name) => one[name] === other[name]);
+/** The pull of that row, if there is one. */
+export function pullOf(pulls, place) {
+  return pulls.find((pull) => isSameRow(pull, place));
+}
+
+/**
+ * The pulls after the same part of a word's weight was moved to another word in several rows at once.
+ *
+ * originals: the model's own rows, {kind, layer, head, query, row}; what `start` has pulled already is kept.
+ */
+export function moveEverywhere(start, originals, words, from, to, part) {
+  return originals.reduce((pulls, own) => {
+    const row = pullOf(start, own)?.row ?? own.row;
+    const amount = part * sharesOf(row, words)[from];
+    return withPull(pulls, { ...own, row: moveWeight(row, words, from, to, amount) }, own.row);
+  }, start);
 }
 
 /** A row whose rounding has been mended: shares divided by their sum. */
 export function wholeRow(row) {
   const sum = row.reduce((all, share) => all + share, 0);
   return row.map((share) => share / (sum || 1));
+}
+
+function isSameRow(one, other) {
+  return ["kind", "layer", "head", "query"].every((name) => one[name] === other[name]);
 }
 
 function spread(row, places, wanted) {

@@ -1,6 +1,7 @@
 /** Where two readings of one sentence part, and which two words contend there. */
 
 import { distance, probabilities } from "./chances.js";
+import { rowsOf } from "./alignment.js";
 
 /** The place after which two outputs first say different words: {position, words: [id, id]}; null where never. */
 export function forkOf(first, second) {
@@ -40,6 +41,22 @@ export function widestChange(before, after) {
     if (!best || moved > best.moved) best = { position, moved, words: losersAndGainers(was, is) };
   });
   return best;
+}
+
+/** Where a translation's next word is decided: the cross head that looks most at one of these source words. */
+export async function decidingPlace(source, trace, position, texts) {
+  const { layers } = trace.kinds.find(({ name }) => name === "cross");
+  const places = trace.sides.source.words.filter(({ text }) => texts.includes(text)).flatMap(({ positions }) => positions);
+  const sheets = await Promise.all(Array.from({ length: layers }, (_, layer) => source.layer(trace.trace, "cross", layer)));
+  let best = { weight: -1 };
+  sheets.forEach(({ arrays }, layer) => {
+    for (let head = 0; head < trace.heads; head++) {
+      const row = rowsOf(arrays.weights, head)[position];
+      const weight = Math.max(0, ...places.map((place) => row[place]));
+      if (weight > best.weight) best = { weight, layer, head };
+    }
+  });
+  return { kind: "cross", layer: best.layer, head: best.head, query: position, key: null };
 }
 
 function losersAndGainers(was, is) {

@@ -55,6 +55,6 @@ function shareRow({ label, share, plain = null, note = null, kind = "", onclick 
 /** The cell of a bar from 0 to 1, with the outline of another number around it. */
 export function track(share, plain = null) {
   const width = (value) => ({ "inline-size": `${(100 * value).toFixed(3)}%` });
-  const outline = plain !== null && make("span", { class: "share-outline", "data-value": plain, style: width(plain) });
+  const outline = plain !== null && plain > 0.004 && make("span", { class: "share-outline", "data-value": plain, style: width(plain) });
   return make("td", { class: "share-track" }, make("span", { class: "share-bar", "data-value": share, style: width(share) }), outline);
 }

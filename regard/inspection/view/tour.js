@@ -33,7 +33,7 @@ export class Tour {
     this.opener.focus();
   }
 
-  go(number) {
+  async go(number) {
     if (number < 0) return;
     if (number >= this.stops.length) {
       this.leave();
@@ -41,7 +41,13 @@ export class Tour {
     }
     this.number = number;
     const stop = this.stops[number];
+    this.show(stop, number);
     this.state.set(stop.state(this.model()), { push: true });
+    const more = await stop.prepare?.(this.source, this.model()).catch(() => null);
+    if (more && this.number === number) this.state.set(more);
+  }
+
+  show(stop, number) {
     this.card.hidden = false;
     this.root.classList.add("on-tour");
     this.title.textContent = stop.title;

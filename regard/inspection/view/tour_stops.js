@@ -1,5 +1,7 @@
 /** The stops of the tour: what is said, and what the page shows meanwhile. */
 
+import { decidingPlace, forkOf } from "./rivals.js";
+
 const TIRED = "The animal didn't cross the street because it was too tired";
 const WIDE = "The animal didn't cross the street because it was too wide";
 const PLAIN = { off: [], pulls: [], snapshot: null, target: null, kind: null, layer: null, head: null, query: null, key: null };
@@ -59,11 +61,12 @@ const STOPS = [
   {
     title: "Pull it by hand",
     words: [
-      "Is it the attention that decides? Below the picture, take weight from one word and give it to another, from “animal” to “street”, and watch the rivals P(il) and P(elle).",
-      "One head is one voice among many: sometimes it settles the matter, sometimes others make up for it. Undo brings everything back.",
+      "Is it the attention that decides? While the decoder writes “il”, some of its heads look at “animal”. Below the picture, slide that weight over to “street” and watch P(il) and P(elle).",
+      "One head is one voice among many: pull in all of them, and the translation turns. Undo brings everything back.",
     ],
     show: ".pull",
-    state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: null }),
+    state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
+    prepare: decision,
     fits: ({ family }) => family === "translation",
   },
   {
@@ -109,4 +112,12 @@ const STOPS = [
 export function stopsFor(model) {
   if (!model || model.state !== "ready") return STOPS.filter(({ state }) => state({ snapshots: [], examples: [] }).tab === "byhand");
   return STOPS.filter(({ fits }) => !fits || fits(model));
+}
+
+// Where the outputs of both sentences part is where "il" or "elle" is decided.
+async function decision(source, { name: model }) {
+  const request = { model, target: null, target_ids: null, off: [], pulls: [], snapshot: null };
+  const [tired, wide] = await Promise.all([TIRED, WIDE].map((text) => source.trace({ ...request, text })));
+  const fork = forkOf(tired.sides.target.tokens, wide.sides.target.tokens);
+  return fork && decidingPlace(source, tired, fork.position, ["animal", "street"]);
 }

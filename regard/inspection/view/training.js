@@ -53,6 +53,7 @@ export class TrainingTab {
     this.live = make("p", { class: "hint" });
     this.curve = new LossCurve(course.body, { onpick: (step) => this.go(step) });
     course.body.append(make("p", { class: "legend" }, make("span", { class: "key-line training", text: "training" }), make("span", { class: "key-line validation", text: "validation" }), make("span", { class: "key-line checkpoint", text: "checkpoint" })), this.live);
+    course.body.append(make("p", { class: "note", text: "Training counts what makes the task harder on purpose, as dropout and smoothed targets do; validation does not, and so it can lie lower." }));
     course.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
     offerSaves(course.foot, { name: "loss", svg: () => this.curve.svg(), table: () => this.curve.table(), announce: this.announce });
     root.append(sentenceField({ state: this.state, label: "Your sentence" }), this.buildSlider(), make("div", { class: "side-by-side" }, picture.element, course.element));

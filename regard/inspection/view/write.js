@@ -12,6 +12,7 @@ import { Turns } from "./turns.js";
 import { Writing, writeIds } from "./writing.js";
 
 const MOST_IN_ONE_GO = 60;
+const TEMPERATURE = "At temperature 1 this is the model's own softmax. Toward 0 only the likeliest word is left; above 1 unlikely words gain. Nothing new is created: what the model believes is only sharpened or flattened.";
 
 /** The next word, and writing with it. */
 export class WriteTab {
@@ -38,23 +39,24 @@ export class WriteTab {
 
   build(root) {
     const canType = this.source.can("trace");
-    const text = panel({ title: "The text", class: "write-text" });
+    const text = panel({ title: "What is written", class: "write-text" });
     const next = panel({ title: "The next word", class: "write-next" });
     this.heading = next.heading;
     this.examples = make("div", {});
     this.chips = make("div", { class: "chips", role: "group", "aria-label": "Words; choose one to see what may follow it" });
     this.told = make("p", { class: "told" });
     text.body.append(
-      canType && sentenceField({ state: this.state, label: "Your text" }),
+      canType && sentenceField({ state: this.state, label: "Your sentence" }),
       this.examples,
       make("p", { class: "hint", text: "Choose any word to see what the model expected after it. It reads only what stands before: later words are not there yet." }),
       this.chips,
       this.told,
       this.buildButtons(),
     );
+    next.body.append(this.buildRules());
     this.bars = new Distribution(next.body, { label: "The next word", onchoose: this.writing.canGoOn ? (id) => this.take(id) : null });
     this.strip = make("div", {});
-    next.body.append(this.strip, this.buildRules());
+    next.body.append(this.strip, make("p", { class: "note", text: TEMPERATURE }));
     offerSaves(next.foot, { name: "next word", svg: () => this.bars.svg(), table: () => this.bars.full(), link: () => this.state.link(), announce: this.announce });
     root.append(make("div", { class: "side-by-side" }, text.element, next.element));
   }
@@ -77,8 +79,7 @@ export class WriteTab {
     this.temperature = slider({ label: "Temperature", least: 0, most: 2, step: 0.05, value: 1, limit: 100, onchange: set("temperature", 1) });
     this.topk = slider({ label: "Top-k (0 keeps all)", least: 0, most: 100, step: 1, value: 0, limit: 1e6, onchange: (n) => set("topk", 0)(Math.round(n)) });
     this.topp = slider({ label: "Top-p", least: 0.01, most: 1, step: 0.01, value: 1, onchange: set("topp", 1) });
-    const note = "At 1 this is the model's own softmax. Toward 0 only the likeliest word is left; above 1 unlikely words gain. Nothing new is created: what the model believes is only sharpened or flattened.";
-    return make("div", { class: "sliders" }, this.temperature.root, this.topk.root, this.topp.root, make("p", { class: "note", text: note }));
+    return make("div", { class: "sliders stacked" }, this.temperature.root, this.topk.root, this.topp.root);
   }
 
   settings() {

@@ -151,7 +151,7 @@ def test_what_is_no_number_is_a_sentence(run, typed, says):
     [
         ({"weights": [[0.5, 0.4]]}, {}, "adds up to 0.9"),
         ({"weights": [[1.0, 0.0]]}, {}, "a weight is above 0"),
-        ({"scores": [[1, 2]]}, {"scale": True}, "do not tell d_k"),
+        ({"scores": [[1, 2]]}, {"scale": True}, "do not tell dₖ"),
         ({"scores": [[1, 2]]}, {"temperature": 0}, "must be above 0"),
         ({"x": [[1, 2]], "wq": [[1]], "wk": [[1]], "wv": [[1]]}, {}, "W^Q needs 2 rows"),
     ],
