@@ -1,0 +1,179 @@
+"""What cannot be answered: one sentence, the right status, and the next request is fine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+API = "/studio/api/"
+SMALL = {"model": "small", "text": "The street."}
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "this is no JSON; send an object"),
+        (b"{", "this is no JSON; send an object"),
+        (b"\xff\xfe", "this is no JSON; send an object"),
+        (b"[" * 200_000, "this is no JSON; send an object"),
+        (b'{"model": "small", "text": "\\ud800"}', "this is no JSON; send an object"),
+        (b"[]", "the request: input should be an object"),
+        (b"{}", "model is missing; send it too"),
+        (b'{"model": "small"}', "text is missing; send it too"),
+        (b'{"model": "small", "text": NaN}', "text: input should be a valid string"),
+        (b'{"model": "small", "text": 3}', "text: input should be a valid string"),
+        (b'{"model": "small", "text": "a", "snapshot": true}', "snapshot: input should be a valid integer"),
+        (
+            b'{"model": "small", "text": "a", "snapshot": -1}',
+            "snapshot: input should be greater than or equal",
+        ),
+        (b'{"model": "small", "text": "a", "snapshot": 1e400}', "snapshot: input should be a valid integer"),
+        (b'{"model": "small", "text": "a", "of": []}', "unknown key 'of'; leave it out"),
+        (b'{"model": "small", "text": "a", "off": [["encoder", NaN, 1]]}', "off: each part is a name"),
+        (b'{"model": "small", "text": "a", "off": [["encoder", 1]]}', "off: each part is a name"),
+        (b'{"model": "small", "text": "a", "target_ids": [-1]}', "target_ids.0: input should be greater"),
+        (
+            b'{"model": "small", "text": "a", "target_ids": [1.5]}',
+            "target_ids.0: input should be a valid int",
+        ),
+    ],
+)
+def test_a_malformed_request(client, body, said):
+    found = client.post(API + "trace", content=body)
+    assert found.status_code == 422
+    assert found.json()["error"].startswith(said)
+    assert client.post(API + "trace", json=SMALL).status_code == 200
+
+
+def pull(**changes):
+    return {"kind": "encoder", "layer": 0, "head": 0, "query": 0, "row": [1.0, 0.0, 0.0, 0.0], **changes}
+
+
+@pytest.mark.parametrize(
+    ("pulls", "status", "said"),
+    [
+        ([pull(row=[float("nan")])], 422, "pulls.0.row.0: input should be a finite number"),
+        ([pull(row=[float("inf")])], 422, "pulls.0.row.0: input should be a finite number"),
+        ([pull(row=[2.0])], 422, "pulls.0.row.0: input should be less than or equal to 1"),
+        ([pull(row=["1"])], 422, "pulls.0.row.0: input should be a valid number"),
+        ([pull(more=1)], 422, "unknown key 'pulls.0.more'; leave it out"),
+        ([pull()] * 65, 422, "pulls has more than 64 entries; send fewer"),
+        ([pull(row=[1.0])], 400, "a pulled row of 1 numbers; this one has 4 keys"),
+        ([pull(query=4)], 400, "no query 4; the source has 4 tokens"),
+        ([pull(layer=7)], 400, "no layer 7 of encoder attention; there are 2"),
+        ([pull(kind="x")], 400, "unknown kind of attention 'x'"),
+    ],
+)
+def test_a_pull_that_cannot_be(client, pulls, status, said):
+    found = client.post(API + "trace", content=json.dumps({**SMALL, "pulls": pulls}))
+    assert found.status_code == status
+    assert found.json()["error"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"text": "x" * 20_001}, 422, "text has 20,001 characters and at most 20,000 are read; shorten it"),
+        ({"text": "the " * 60}, 400, "the text has 61 tokens and this model has room for 40; shorten it"),
+        ({"target": "la " * 60}, 400, "the translation has 61 tokens and this model has room for 40"),
+        ({"target_ids": [5] * 60}, 400, "the output has 61 tokens and this model has room for 40"),
+        ({"target_ids": [999]}, 400, "id 999 is none of this model's"),
+        ({"off": ["scalding"]}, 400, "nothing in this model is called 'scalding'"),
+        ({"off": [["encoder", 0, 9]]}, 400, "no head 9 in encoder.0.attention; it has 4"),
+        ({"off": ["scaling"] * 513}, 422, "off has more than 512 entries; send fewer"),
+        ({"snapshot": 7}, 404, "small has no snapshot of step 7; it has 0, 20"),
+        ({"model": "smal"}, 404, "no model 'smal' here; did you mean small?"),
+        ({"model": "../small"}, 404, "no model '../small' here"),
+        ({"model": "fill", "text": "a", "target": "b"}, 400, "a model that reads has no target"),
+    ],
+)
+def test_what_does_not_fit_the_model(client, changes, status, said):
+    found = client.post(API + "trace", json={**SMALL, **changes})
+    assert found.status_code == status
+    assert found.json()["error"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "said"),
+    [
+        ("translate", {"model": "fill", "text": "a"}, "fill does not translate"),
+        ("translate", {"model": "small", "text": "the " * 60}, "the text has 61 tokens"),
+        ("next", {"model": "fill", "text": "a"}, "a model that reads writes nothing"),
+        ("next", {"model": "complete", "text": "a", "ids": [9999]}, "id 9999 is none of this model's"),
+        ("fill", {"model": "small", "text": "a"}, "small does not read"),
+        ("fill", {"model": "classify", "text": "a [MASK]"}, "this model gives classes and cannot fill"),
+        ("fill", {"model": "fill", "text": "a"}, "the text has no mask; write [MASK]"),
+        ("classify", {"model": "fill", "text": "a"}, "this model gives masked and cannot classify"),
+        ("compare", {"model": "small", "first": "a", "second": "b", "word": 9}, "no word 9 in the first"),
+        (
+            "compare",
+            {"model": "small", "first": "The street.", "second": "The", "word": 1},
+            "“street” has no partner in the second sentence",
+        ),
+        ("compare", {**dict.fromkeys(("first", "second"), "a"), "model": "small", "word": 0, "side": "up"},
+         "unknown side 'up'"),
+    ],
+)  # fmt: skip
+def test_a_request_that_this_model_cannot_answer(client, route, body, said):
+    found = client.post(API + route, json=body)
+    assert found.status_code == 400, found.text
+    assert found.json()["error"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"beams": 0}, "beams: input should be greater than or equal to 1"),
+        ({"beams": 17}, "beams: input should be less than or equal to 16"),
+        ({"beams": 2.5}, "beams: input should be a valid integer"),
+        ({"length_penalty": -1}, "length_penalty: input should be greater than or equal to 0"),
+    ],
+)
+def test_a_search_that_cannot_be(client, changes, said):
+    found = client.post(API + "translate", json={**SMALL, **changes})
+    assert found.status_code == 422
+    assert found.json()["error"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("route", "status", "said"),
+    [
+        ("attention/encoder/2", 400, "no layer 2 of encoder attention"),
+        ("attention/encoder/-1", 400, "no layer -1 of encoder attention"),
+        ("attention/encoder/x", 422, "layer: input should be a valid integer"),
+        ("attention/encoder/0?words=2", 422, "words: input should be less than or equal to 1"),
+        ("attention/up/0", 400, "unknown kind of attention 'up'"),
+        ("vectors/up", 400, "unknown side 'up'"),
+        ("steps/encoder/0/9/0", 400, "no head 9"),
+        ("steps/encoder/0/0/99", 400, "no token 99 in the source"),
+        ("next/99", 400, "no position 99"),
+        ("save.gif", 404, "nothing is saved as 'gif'"),
+        ("save.svg?kind=up", 400, "unknown kind of attention 'up'"),
+        ("save.csv?head=9", 400, "no head 9"),
+        ("nothing", 404, "there is nothing here"),
+    ],
+)
+def test_a_part_that_a_trace_does_not_have(client, ask, route, status, said):
+    trace = ask("trace", **SMALL).json()["trace"]
+    found = client.get(f"{API}trace/{trace}/{route}")
+    assert found.status_code == status, found.text
+    assert found.json()["error"].startswith(said)
+
+
+@pytest.mark.parametrize("route", ["overview", "attention/encoder/0", "next/0", "save.csv"])
+def test_a_trace_that_was_let_go(client, route):
+    found = client.get(f"{API}trace/0123456789abcdef/{route}")
+    assert found.status_code == 404
+    assert found.json()["gone"] is True
+
+
+def test_a_table_too_large_to_open(client, ask, monkeypatch):
+    from regard.service import saving
+
+    monkeypatch.setattr(saving, "MOST_CELLS", 100)
+    trace = ask("trace", **SMALL).json()["trace"]
+    found = client.get(f"{API}trace/{trace}/save.csv")
+    assert found.status_code == 400
+    assert "choose a kind, a layer or a head" in found.json()["error"]
+    assert client.get(f"{API}trace/{trace}/save.csv?kind=encoder&layer=0&head=1").status_code == 200

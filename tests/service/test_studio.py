@@ -1,0 +1,338 @@
+"""Every request of the page, for every family: what is answered is what Python sees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from regard.inference.loading import load
+from regard.inspection.tokens import Side
+from regard.inspection.trace import Inspection, inspect
+from regard.inspection.wire import unpack
+from regard.service.studio import VIEW
+
+API = "/studio/api/"
+TEXTS = {
+    "small": "The animal was too tired.",
+    "translate": "the red cat sees the dog.",
+    "complete": "the red cat sees",
+    "fill": "the [MASK] cat sees the dog.",
+    "classify": "the red cat sees the dog.",
+}
+
+
+def seen_by_python(models, name, text=None, off=()):
+    """The same sentence, inspected without any service; a translation is the greedy one."""
+    subject, text = load(models[name].home.model), text or TEXTS[name]
+    if name not in ("small", "translate"):
+        return inspect(subject, text, off=off)
+    tokenizer = subject.tokenizers.source
+    ids = subject.translate(text, beams=1, off=off).tokens.ids.tolist()
+    source = Side.of_text("source", tokenizer, text, last=[tokenizer.end])
+    said = [number for number in ids if number != tokenizer.end]
+    return Inspection(subject.model, source, Side.of_ids("target", tokenizer, said, [tokenizer.start]), off)
+
+
+def test_the_models(client):
+    cards = client.get(API + "models").json()["models"]
+    assert [card["name"] for card in cards] == ["small", "translate", "complete", "fill", "classify"]
+    assert [card["family"] for card in cards] == ["translation", "translation", "writing", *["reading"] * 2]
+    assert [card["output"] for card in cards] == ["words", "words", "words", "masked", "classes"]
+    assert {card["state"] for card in cards} == {"ready"}
+    small, classify = cards[0], cards[4]
+    assert small["title"] == "small, English to French, 2+2 layers, 4 heads, 9.6 k weights"
+    assert small["layers"] == {"encoder": 2, "decoder": 2}
+    assert (small["heads"], small["width"], small["head_width"], small["context"]) == (4, 16, 4, 40)
+    assert small["snapshots"] == [0, 20]
+    assert small["pairs"][0][2] == "it"
+    assert all(first.split() != second.split() for first, second, _ in small["pairs"])
+    assert (small["known_words"], classify["known_words"]) == (True, False)
+    assert classify["labels"] == ["bad", "fair", "good"]
+    assert cards[3]["examples"] == ["Paris is the [MASK] of France."]
+    assert cards[2]["layers"] == {"encoder": 0, "decoder": 2}
+
+
+def test_a_models_size_is_counted(client, models):
+    for card in client.get(API + "models").json()["models"]:
+        loaded = models[card["name"]].loaded().subject.model
+        assert card["parameters"] == sum(weight.numel() for weight in loaded.parameters())
+
+
+def test_the_vocabulary(client, models):
+    tokens = client.get(API + "models/small/vocabulary").json()["tokens"]
+    tokenizer = models["small"].tokenizers.target
+    assert len(tokens) == tokenizer.vocabulary
+    assert tokens[tokenizer.start] == "<start>"
+    assert tokens[tokenizer.encode("animal")[0]] == "animal"
+    spaced = client.get(API + "models/translate/vocabulary").json()["tokens"]
+    assert " the" in spaced
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_number_is_the_models_own(ask, read_sheet, models, name):
+    trace = ask("trace", model=name, text=TEXTS[name]).json()
+    seen = seen_by_python(models, name)
+    for side in filter(None, (seen.source, seen.target)):
+        told = trace["sides"][side.name]
+        assert [token["id"] for token in told["tokens"]] == side.ids.tolist()
+        assert [tuple(word["positions"]) for word in told["words"]] == [word.positions for word in side.words]
+        vectors = read_sheet(trace, f"vectors/{side.name}")
+        assert np.allclose(vectors.arrays["embeddings"], seen.embeddings(side.name), atol=1e-2)
+    for kind in seen.kinds:
+        for layer in range(2):
+            found = read_sheet(trace, f"attention/{kind}/{layer}").arrays
+            assert np.abs(found["weights"] - seen.attention(kind, layer)).max() < 5e-4
+            merged = read_sheet(trace, f"attention/{kind}/{layer}?words=1").arrays["weights"]
+            assert np.abs(merged - seen.attention(kind, layer, words=True)).max() < 5e-4
+        steps = read_sheet(trace, f"steps/{kind}/1/2/3")
+        assert steps.meta["agree"]
+        assert np.allclose(steps.arrays["weights"], seen.attention(kind, 1, 2)[3], atol=1e-6)
+    overview = read_sheet(trace, "overview").arrays
+    assert {kind: maps.shape[:2] for kind, maps in overview.items()} == dict.fromkeys(seen.kinds, (2, 4))
+    if name != "classify":
+        assert np.allclose(read_sheet(trace, "next/2").arrays["logits"], seen.logits[2], atol=1e-5)
+
+
+def test_a_trace_is_made_once(ask):
+    first, again = (ask("trace", model="small", text="The street.").json() for _ in range(2))
+    assert first == again
+    other = ask("trace", model="small", text="The street.", off=["scaling"]).json()
+    assert other["trace"] != first["trace"]
+
+
+def test_parts_that_are_off(ask, read_sheet, models):
+    off = [["encoder", 1, 2], "positions"]
+    trace = ask("trace", model="translate", text=TEXTS["translate"], off=off).json()
+    assert trace["off"] == off
+    seen = seen_by_python(models, "translate", off=[("encoder", 1, 2), "positions"])
+    assert np.allclose(read_sheet(trace, "next/0").arrays["logits"], seen.logits[0], atol=1e-5)
+
+
+def test_a_target_in_words_and_in_ids(ask, models):
+    target = models["small"].tokenizers.target
+    by_text = ask("trace", model="small", text="The street.", target="la rue").json()
+    ids = target.encode("la rue")
+    by_ids = ask("trace", model="small", text="The street.", target_ids=[*ids, target.end]).json()
+    assert by_text["sides"] == by_ids["sides"]
+    assert by_text["log_probability"] == by_ids["log_probability"]
+    going_on = ask("trace", model="complete", text="the red", target=" cat").json()
+    assert going_on["sides"]["target"]["text"] == "the red cat"
+
+
+def test_a_snapshot_is_another_model(ask, read_sheet, models):
+    whole = ask("trace", model="small", text=TEXTS["small"], target="la rue").json()
+    for step in (0, 20):
+        trace = ask("trace", model="small", text=TEXTS["small"], target="la rue", snapshot=step).json()
+        folder = models["small"].home.run / "weights" / f"step-{step:08}"
+        seen = inspect(load(folder), TEXTS["small"], "la rue")
+        assert trace["trace"] != whole["trace"]
+        assert trace["log_probability"] == pytest.approx(seen.log_probability, abs=1e-4)
+
+
+def test_a_pull_moves_what_follows(ask, read_sheet):
+    asked = {"model": "small", "text": TEXTS["small"], "target": "la rue"}
+    keys = len(ask("trace", **asked).json()["sides"]["source"]["tokens"])
+    pull = {"kind": "cross", "layer": 1, "head": 0, "query": 1, "row": [1.0, *[0.0] * (keys - 1)]}
+    whole, pulled = ask("trace", **asked).json(), ask("trace", **asked, pulls=[pull]).json()
+    assert read_sheet(pulled, "attention/cross/1").arrays["weights"][0, 1].tolist() == pull["row"]
+    before, after = (read_sheet(each, "next/1").arrays["logits"] for each in (whole, pulled))
+    assert np.abs(before - after).max() > 1e-3
+    unmoved = [read_sheet(each, "next/0").arrays["logits"] for each in (whole, pulled)]
+    assert np.allclose(*unmoved, atol=1e-5)
+
+
+def test_a_pull_lets_the_translation_be_written_anew(ask):
+    asked = {"model": "translate", "text": TEXTS["translate"]}
+    whole = ask("trace", **asked).json()
+    keys = len(whole["sides"]["source"]["tokens"])
+    pulls = [
+        {"kind": "encoder", "layer": layer, "head": head, "query": query, "row": [1.0, *[0.0] * (keys - 1)]}
+        for layer in range(2)
+        for head in range(4)
+        for query in range(min(keys, 8))
+    ][:64]
+    pulled = ask("trace", **asked, pulls=pulls).json()
+    assert pulled["translation"] != whole["translation"]
+    kept = [token["id"] for token in whole["sides"]["target"]["tokens"][1:]]
+    again = ask("trace", **asked, pulls=pulls, target_ids=kept).json()
+    assert again["translation"] == whole["translation"]
+
+
+@pytest.mark.parametrize("name", ["small", "complete"])
+def test_writing_token_by_token(ask, models, name):
+    trace = ask("trace", model=name, text=TEXTS[name]).json()
+    written = [token["id"] for token in trace["sides"]["target"]["tokens"]]
+    ids = written[1:3] if name == "small" else []
+    sheet = unpack(ask("next", model=name, text=TEXTS[name], ids=ids).content)
+    seen = seen_by_python(models, name)
+    expected = seen.logits[len(ids) if name == "small" else -1]
+    assert np.allclose(sheet.arrays["logits"], expected, atol=1e-5)
+    context = models[name].folder.config.context
+    assert sheet.meta["room"] == context - (1 + len(ids) if name == "small" else len(written))
+    assert sheet.meta["ended"] is False
+    assert [token["id"] for token in sheet.meta["tokens"]] == ids
+
+
+def test_going_on_after_a_beginning(ask, models):
+    tokenizer = models["complete"].writes
+    ids = tokenizer.encode(" the dog")
+    sheet = unpack(ask("next", model="complete", text="the cat sees", ids=ids).content)
+    assert sheet.meta["text"] == "the cat sees the dog"
+    assert "".join(token["text"] for token in sheet.meta["tokens"]) == " the dog"
+    empty = unpack(ask("next", model="complete", text="").content)
+    assert empty.meta["text"] == ""
+
+
+def test_an_end_is_an_end(ask, models):
+    end = models["small"].tokenizers.target.end
+    sheet = unpack(ask("next", model="small", text="The street.", ids=[end]).content)
+    assert sheet.meta["ended"] is True
+
+
+def test_a_translation_with_its_tree(ask, models):
+    told = ask("translate", model="translate", text=TEXTS["translate"], beams=3).json()
+    found = load(models["translate"].home.model).translate(
+        TEXTS["translate"], beams=3, n_best=3, tree=True, length_penalty=0.6
+    )
+    assert told["text"] == found.text
+    assert told["score"] == pytest.approx(found.score, abs=1e-5)
+    assert [each["text"] for each in told["best"]] == [found.text, *(each.text for each in found.others)]
+    assert "".join(token["text"] for token in told["tokens"]) == found.text
+    assert len(told["tree"]) == len(found.tree.nodes)
+    root, *nodes = told["tree"]
+    assert (root["parent"], root["text"]) == (None, "")
+    assert all(node["parent"] < node["number"] for node in nodes)
+    assert {node["fate"] for node in nodes} >= {"kept", "outranked"}
+    assert [node for node in nodes if node["place"] == 0]
+
+
+def test_two_sentences(ask, models, lines):
+    english = lines[0]
+    other = english.replace("tired", "wide")
+    it = english.split().index("it")
+    told = ask("compare", model="small", first=english, second=other, side="source", word=it).json()
+    assert told["first"]["words"][it]["text"] == "it"
+    assert "tired/wide" in [pair["label"] for pair in told["pairs"]]
+    assert len(told["changes"]) == 8
+    distances = [change["distance"] for change in told["changes"]]
+    assert distances == sorted(distances, reverse=True)
+    first = seen_by_python(models, "small", text=english)
+    best = told["changes"][0]
+    row = first.attention(best["kind"], best["layer"], best["head"], words=True)[it]
+    assert np.allclose(best["first"], row, atol=1e-6)
+    assert told["outputs"][0] == first.target.text
+    assert {"id", "text", "first", "second", "change"} == set(told["next"][0])
+    target = ask("compare", model="small", first=english, second=other, side="target", word=0).json()
+    assert {(change["kind"], change["keys"]) for change in target["changes"]} == {
+        ("decoder", "target"),
+        ("cross", "source"),
+    }
+
+
+@pytest.mark.parametrize("name", ["complete", "fill", "classify"])
+def test_two_sentences_of_every_family(ask, name):
+    text = TEXTS[name]
+    told = ask("compare", model=name, first=text, second=text.replace("sees", "hears"), word=0).json()
+    assert told["changes"]
+    assert all(isinstance(output, str) for output in told["outputs"])
+    assert (told["next"] == []) == (name == "classify")
+    if name == "classify":
+        assert set(told["outputs"]) <= {"bad", "fair", "good"}
+
+
+def test_what_switching_off_does(ask, models):
+    off = [["cross", 1, head] for head in range(4)]
+    told = ask("effect", model="translate", text=TEXTS["translate"], off=off).json()
+    parts = [tuple(part) for part in off]
+    seen = seen_by_python(models, "translate")
+    without = seen.again(off=parts)
+    assert told["log_probability"] == pytest.approx(seen.log_probability, abs=1e-4)
+    assert told["without"] == pytest.approx(without.log_probability, abs=1e-4)
+    assert told["off"] == [f"cross.1.{head}" for head in range(4)]
+    subject = load(models["translate"].home.model)
+    anew = subject.translate(TEXTS["translate"], beams=1, off=parts).text
+    assert (told["text"], told["text_without"]) == (seen.target.text, anew)
+    rivals = told["rivals"]
+    assert rivals["before"][0] == pytest.approx(seen.probabilities[rivals["position"]].max(), abs=1e-5)
+    said = f"“{rivals['words'][0]}” {rivals['before'][0]:.2f} to {rivals['after'][0]:.2f}"
+    assert told["sentence"].startswith(said)
+    assert told["sentence"].endswith("stays the same." if not told["flips"] else f"flips to “{anew}”.")
+
+
+def test_nothing_off_changes_nothing(ask):
+    told = ask("effect", model="translate", text=TEXTS["translate"]).json()
+    assert told["sentence"] == "Nothing is switched off."
+    assert told["change"] == pytest.approx(0.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["complete", "fill", "classify"])
+def test_switching_off_in_every_family(ask, name):
+    kind = "decoder" if name == "complete" else "encoder"
+    off = [[kind, layer, head] for layer in range(2) for head in range(4)]
+    told = ask("effect", model=name, text=TEXTS[name], off=off).json()
+    assert told["rivals"]["before"] != told["rivals"]["after"]
+    assert "“" in told["sentence"]
+    assert (told["log_probability"] is None) == (name != "complete")
+
+
+def test_fill_and_classify(ask, models):
+    told = ask("fill", model="fill", text=TEXTS["fill"], top=3).json()
+    assert told == load(models["fill"].home.model).fill(TEXTS["fill"], top=3).as_data()
+    told = ask("classify", model="classify", text=TEXTS["classify"]).json()
+    assert told["label"] in ("bad", "fair", "good")
+    assert sum(told["probabilities"].values()) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_the_course_of_a_run(client):
+    told = client.get(API + "course/small").json()
+    assert told["steps"][0] == {"step": 1, "loss": 8.75}
+    assert len(told["steps"]) == 20
+    assert told["validations"] == [{"step": 20, "loss": 4.0, "bleu": None}]
+    assert (told["snapshots"], told["live"], told["total"]) == ([0, 20], False, 20)
+    assert client.get(API + "course/fill").json() == {
+        "steps": [], "validations": [], "snapshots": [], "live": False, "total": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["npz", "html", "csv", "svg", "png"])
+def test_files_to_take_away(client, ask, ending):
+    trace = ask("trace", model="small", text="The street.").json()["trace"]
+    found = client.get(f"{API}trace/{trace}/save.{ending}?kind=encoder&layer=1&head=2")
+    assert found.status_code == 200, found.text
+    beginning = {
+        "npz": b"PK",
+        "html": b"<!doctype html",
+        "csv": b"kind,layer",
+        "svg": b"<?xml",
+        "png": b"\x89PNG",
+    }
+    assert found.content.startswith(beginning[ending])
+    name = "small-encoder.npz" if ending == "npz" else f"small-encoder-1-2.{ending}"
+    assert found.headers["content-disposition"] == f'attachment; filename="{name}"'
+    if ending == "csv":
+        assert {line.split(",")[1] for line in found.text.splitlines()[1:]} == {"1"}
+
+
+def test_the_page_and_its_modules(client):
+    assert client.get("/", follow_redirects=False).headers["location"] == "/studio"
+    page = client.get("/studio")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert b"<!doctype html>" in page.content.lower()
+    for path in VIEW.iterdir():
+        kind = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}.get(path.suffix)
+        if kind:
+            found = client.get(f"/studio/view/{path.name}")
+            assert (found.headers["content-type"], found.content) == (kind, path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "view/..%2fwire.py", "view/%2e%2e/wire.py", "view/", "view/nothing.js", "view/%00.js",
+        "view/..%2f..%2fservice%2fpage%2findex.html", "view/%2fetc%2fpasswd", "page/index.html",
+    ],
+)  # fmt: skip
+def test_nothing_else_is_served(client, path):
+    found = client.get(f"/studio/{path}", follow_redirects=False)
+    assert found.status_code == 404
+    assert set(found.json()) == {"error"}
