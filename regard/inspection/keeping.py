@@ -23,7 +23,7 @@ from regard.inspection.bundle import VIEW, bundle
 from regard.inspection.glance import Glance, most_telling
 from regard.inspection.trace import Inspection
 
-ROOM = 500_000  # letters of sheets up to which more is kept than the maps need
+LARGEST = 950_000  # letters of view and sheets up to which more is kept than the maps need
 FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
 TITLE = 80  # letters of the sentence that a title holds at most
 PAGE = """<!doctype html>
@@ -68,11 +68,11 @@ class Choice:
 
 def save_page(seen: Inspection, path: Path, choice: Choice) -> None:
     """Write a page that shows this inspection wherever it is opened."""
-    data = keep(seen, choice)
+    style, script = read_style(), f"const view = {bundle()};{BEGIN}"
+    data = keep(seen, choice, LARGEST - len(style) - len(script))
     text = " ".join(_text(seen).split())
     title = text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
-    script = f"const view = {bundle()};{BEGIN}"
-    page = write_page(f"{title} · Regard", read_style(), script, data)
+    page = write_page(f"{title} · Regard", style, script, data)
     path.write_text(page, encoding="utf-8", newline="\n")
 
 
@@ -94,17 +94,19 @@ def write_page(title: str, style: str, script: str, data: Any) -> str:
     return PAGE.format(policy=policy, title=html.escape(title), style=style, data=told, script=script)
 
 
-def keep(seen: Inspection, choice: Choice, notes: showing.Notes = showing.NOTHING) -> dict[str, Any]:
+def keep(
+    seen: Inspection, choice: Choice, room: int = LARGEST, notes: showing.Notes = showing.NOTHING
+) -> dict[str, Any]:
     """What the view's KeptSource takes: model, trace, and sheets by the path of their request.
 
     Every map is there. The steps of the pinned cell, what may come next, and the steps of its neighbours
-    are there as far as they fit.
+    are there as far as `room`, in letters, allows.
     """
     found = showing.look_over(seen, notes)
     pinned = pin(seen, choice, found)
     model = describe_model(seen)
     said = {"trace": "kept", "model": model["name"], "text": _text(seen), "pinned": pinned}
-    shelf = _Shelf(ROOM)
+    shelf = _Shelf(room)
     shelf.put({"overview": showing.overview(found), **dict(_maps(seen))})
     shelf.offer(dict([_cell(seen, pinned)]))
     vocabulary = _keep_next(seen, shelf)

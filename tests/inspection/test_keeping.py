@@ -157,9 +157,8 @@ def test_every_family_can_be_kept(words, family, output, next_word):
     json.dumps(kept, allow_nan=False)
 
 
-def test_what_does_not_fit_is_left_out_whole(words, monkeypatch):
-    monkeypatch.setattr("regard.inspection.keeping.ROOM", 26_000)
-    kept = keep(look(words), Choice())
+def test_what_does_not_fit_is_left_out_whole(words):
+    kept = keep(look(words), Choice(), room=26_000)
     assert kept["vocabulary"] is None
     assert not any(path.startswith("next/") for path in kept["sheets"])
     assert sum(path.startswith("steps/") for path in kept["sheets"]) < 4

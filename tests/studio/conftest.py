@@ -11,8 +11,11 @@ import pytest
 
 from . import chromium
 from .models import make_models
+from .person import Person
 from .serving import serve
 from .watching import visitor
+
+PATIENCE = 20_000  # milliseconds; a page that is quiet by itself may stand on a machine that is not
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -28,8 +31,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def browser():
     """Chromium without a window."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         program = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.ARGUMENTS)
         yield program
@@ -63,3 +67,9 @@ def page(browser, studio):
     """A tab of somebody who visits the studio for the first time."""
     with visitor(browser, studio) as (context, _):
         yield context.new_page()
+
+
+@pytest.fixture
+def person(page, studio):
+    """Somebody in front of that tab."""
+    return Person(page, studio)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from axe_playwright_python.base import AxeBase
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page
 
-AXE = AxeBase().axe_script
+AXE = Axe().axe_script
 HERE = ("data:", "blob:", "about:")
 REFUSED = "Failed to load resource"  # what chromium says of an answer such as 422
 
@@ -40,7 +40,7 @@ class Watch:
 def visitor(browser: Browser, home: str, **options: Any) -> Iterator[tuple[BrowserContext, Watch]]:
     """Somebody with a browser of their own; nothing of it may have gone elsewhere or failed unseen."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(20_000)
     watch = Watch(home)
     context.on("request", lambda request: watch.requests.append(request.url))
     context.on("console", watch.hear)
@@ -49,8 +49,8 @@ def visitor(browser: Browser, home: str, **options: Any) -> Iterator[tuple[Brows
         yield context, watch
     finally:
         context.close()
-    assert watch.strangers == []
-    assert watch.complaints == []
+    wrong = [f"asked elsewhere: {address}" for address in watch.strangers] + watch.complaints
+    assert not wrong, "\n".join(wrong)
 
 
 def violations(page: Page) -> list[str]:

@@ -1,0 +1,143 @@
+"""What a person does on the page, and what can be read back from it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from playwright.sync_api import Locator, Page, expect
+
+MATRIX = "Attention: rows ask, columns answer"
+KINDS = {"Encoder": "encoder", "Decoder, self": "decoder", "Decoder, cross": "cross"}
+HALF = 6e-4  # what a weight may be off: the page gets it in 16 bits
+READ_GRID = """grid => [...grid.querySelectorAll("[role=row]")].slice(1).map(
+    row => [...row.querySelectorAll("[role=gridcell]")].map(
+        cell => cell.dataset.value === undefined ? null : Number(cell.dataset.value)))"""
+READ_PIXELS = """(canvas, points) => {
+    const pen = canvas.getContext("2d"), scale = canvas.width / canvas.getBoundingClientRect().width;
+    const at = (x, y) => pen.getImageData(Math.round(x * scale), Math.round(y * scale), 1, 1).data;
+    return points.map(([x, y]) => [...at(x, y)]);
+}"""
+READ_CANVAS = """canvas => ({width: canvas.width, height: canvas.height,
+    data: [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]})"""
+READ_COLOURS = """([root, names]) => names.map(name => {
+    const probe = document.createElement("span");
+    probe.style.setProperty("color", `var(${name})`);
+    root.append(probe);
+    const colour = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(Number);
+    probe.remove();
+    return colour;
+})"""
+# Where cells stand is the view's own matter; what colour stands there is not.
+PLAN = """async ([labels, box]) => {
+    const { planOf } = await import("/studio/view/matrix_plan.js");
+    return planOf(labels, box.width, box.height);
+}"""
+
+
+class Person:
+    """Somebody in front of one tab."""
+
+    def __init__(self, page: Page, home: str):
+        self.page, self.home = page, home
+
+    def visit(self, **chosen: Any) -> Person:
+        """Open the studio, with things chosen in the address, and wait until something is drawn."""
+        self.page.goto(f"{self.home}/studio" + (f"#{urlencode(chosen)}" if chosen else ""))
+        expect(self.page.get_by_role("tab", selected=True)).to_be_visible()
+        return self
+
+    def look(self, **chosen: Any) -> Person:
+        """Open the tab Look and wait for its matrix."""
+        self.visit(**chosen)
+        expect(self.matrix.get_by_role("gridcell").first).to_be_attached()
+        return self
+
+    @property
+    def matrix(self) -> Locator:
+        """The large matrix of Look."""
+        return self.page.get_by_role("grid", name=MATRIX)
+
+    @property
+    def field(self) -> Locator:
+        """Where the sentence is typed."""
+        return self.page.get_by_role("textbox", name="Your sentence").locator("visible=true")
+
+    def button(self, name: str | re.Pattern[str], **options: Any) -> Locator:
+        """A button by its whole name."""
+        exact = {} if isinstance(name, re.Pattern) else {"exact": True}
+        return self.page.get_by_role("button", name=name, **exact, **options)
+
+    def type(self, text: str) -> None:
+        """Replace the sentence, key by key."""
+        self.field.click()
+        self.page.keyboard.press("Control+A")
+        self.field.press_sequentially(text)
+
+    def open_tab(self, name: str) -> Locator:
+        """Go to a tab and give its panel."""
+        self.page.get_by_role("tab", name=name, exact=True).click()
+        panel = self.page.get_by_role("tabpanel", name=name, exact=True)
+        expect(panel).to_be_visible()
+        return panel
+
+    def shown_head(self) -> tuple[str, int, int]:
+        """Kind, layer and head of the large picture, as its heading says."""
+        heading = self.page.get_by_role("heading", name=re.compile(r"head \d+: each row")).inner_text()
+        found = re.match(r"(.+), layer (\d+), head (\d+):", heading)
+        assert found, heading
+        return KINDS[found[1]], int(found[2]), int(found[3])
+
+    def spots(self) -> np.ndarray:
+        """The middle of each cell of the large matrix on its canvas, rows x columns x (x, y)."""
+        labels = {
+            "rows": self.matrix.get_by_role("rowheader").all_inner_texts(),
+            "columns": self.matrix.get_by_role("columnheader").all_inner_texts()[1:],
+        }
+        room = self.page.locator(".picture-matrix").bounding_box()
+        assert room is not None
+        box = {"width": room["width"], "height": max(280, min(580, room["width"] * 0.86))}
+        plan = self.page.evaluate(PLAN, [labels, box])
+        columns = plan["left"] + plan["cellWidth"] * (np.arange(len(labels["columns"])) + 0.5)
+        rows = plan["top"] + plan["cellHeight"] * (np.arange(len(labels["rows"])) + 0.5)
+        return np.stack(np.meshgrid(columns, rows), axis=-1)
+
+    def drawn_colours(self) -> np.ndarray:
+        """The colour of each cell of the large matrix, a little above its middle, where no digit stands."""
+        spots = self.spots()
+        height = spots[1, 0, 1] - spots[0, 0, 1]
+        points = (spots - [0, 0.36 * height]).reshape(-1, 2).tolist()
+        colours = self.page.locator(".picture-matrix canvas").first.evaluate(READ_PIXELS, points)
+        return np.array(colours)[:, :3].reshape(*spots.shape[:2], 3)
+
+    def cell(self, row: int, column: int) -> dict[str, float]:
+        """Where to click for a cell."""
+        x, y = self.spots()[row, column].tolist()
+        return {"x": x, "y": y}
+
+    def scale(self) -> np.ndarray:
+        """The 256 colours of weights from 0 to 1, from the page's style."""
+        names = [f"--scale-{number}" for number in range(6)]
+        stops = np.array(
+            self.page.evaluate(READ_COLOURS, [self.page.locator(".regard").element_handle(), names])
+        )
+        places = np.linspace(0, len(stops) - 1, 256)
+        return np.stack([np.interp(places, np.arange(len(stops)), channel) for channel in stops.T], axis=1)
+
+
+def numbers(grid: Locator) -> np.ndarray:
+    """The numbers of a grid's cells; not a number where a cell is masked."""
+    return np.array(grid.evaluate(READ_GRID), dtype=float)
+
+
+def pixels(canvas: Locator) -> np.ndarray:
+    """All pixels of a canvas, rows x columns x (red, green, blue)."""
+    read = canvas.evaluate(READ_CANVAS)
+    return np.array(read["data"]).reshape(read["height"], read["width"], 4)[..., :3]
+
+
+def values(marks: Locator) -> list[float]:
+    """What elements carry in data-value, in order."""
+    return [float(value) for value in marks.evaluate_all("all => all.map(one => one.dataset.value)")]
