@@ -110,8 +110,8 @@ export function resolve(trace, { kind, layer, head, query, key }, proposal = nul
 export function telling(weights, rows, columns, from, to) {
   let best = { row: 0, weight: -1 };
   for (let row = 0; row < rows; row++) {
-    if (from[row].special) continue;
-    const weight = Math.max(...columnsOf(weights, row, columns).filter((_, column) => !to[column].special));
+    if (isMark(from[row])) continue;
+    const weight = Math.max(...columnsOf(weights, row, columns).filter((_, column) => !isMark(to[column])));
     if (weight > best.weight) best = { row, weight };
   }
   return best.row;
@@ -121,6 +121,10 @@ export function telling(weights, rows, columns, from, to) {
 export function largestIn(weights, row, columns) {
   const shares = columnsOf(weights, row, columns);
   return shares.indexOf(Math.max(...shares));
+}
+
+function isMark({ special }) {
+  return !!special && special !== "unknown";
 }
 
 function columnsOf(weights, row, columns) {

@@ -2,6 +2,7 @@
 
 import { make, fill, digits, unseen } from "./dom.js";
 import { paint, attentionShade, inkOn } from "./colour.js";
+import { matrixSvg } from "./matrix_svg.js";
 
 const MOST = 100;
 
@@ -9,12 +10,13 @@ const MOST = 100;
 export class Columns {
   constructor(root, { onhead }) {
     this.onhead = onhead;
-    this.element = make("div", { class: "columns", tabindex: "0", role: "region", "aria-label": "Heads side by side" });
+    this.element = make("div", { class: "columns", tabindex: "0", role: "group", "aria-label": "Heads side by side" });
     root.append(this.element);
   }
 
   show({ word, columns, heads, visible, current }) {
     this.cells = [];
+    Object.assign(this, { words: columns, heads, visible });
     const places = this.places(columns, heads);
     const left = columns.length - places.length;
     const note = left > 0 ? ` The ${places.length} words with the most weight; ${left} are left out.` : "";
@@ -25,6 +27,21 @@ export class Columns {
     const table = make("table", {}, caption, make("thead", {}, head), make("tbody", {}, body), make("tfoot", {}, sums));
     fill(this.element, table);
     paint(table, () => this.dye());
+  }
+
+  /** The same as a drawing. */
+  svg() {
+    const across = this.heads.map(({ head }) => `head ${head}`);
+    const spread = (pick) => Float64Array.from(this.words.flatMap((_, key) => this.heads.map((each) => pick(each, key))));
+    const weights = spread(({ weights: row }, key) => row[key]);
+    const visible = this.visible && spread((_, key) => this.visible[key]);
+    return matrixSvg({ rows: this.words, columns: across, weights, visible, decimals: 2, rowIdea: "key", columnIdea: "ink" });
+  }
+
+  /** The same as a table. */
+  table() {
+    const rows = this.words.map((word, key) => [word, ...this.heads.map(({ weights }) => weights[key])]);
+    return { columns: ["word", ...this.heads.map(({ head }) => `head ${head}`)], rows };
   }
 
   title(head, isCurrent) {

@@ -2,6 +2,7 @@
 
 const DRAWING = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "selected", "open", "readOnly"]);
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufefc\u200f]/;
 let numbered = 0;
 
 /** An element: make("button", {class: "quiet", text: "Next", onclick: go, "aria-label": "..."}, ...children). */
@@ -35,6 +36,11 @@ export function uniqueId(what) {
 /** Text that only a screen reader meets. */
 export function unseen(text, tag = "span") {
   return make(tag, { class: "unseen", text });
+}
+
+/** A word in quotation marks; one that is written from the right does not turn the sentence around it. */
+export function quoted(word) {
+  return RIGHT_TO_LEFT.test(word) ? `“\u2068${word}\u2069”` : `“${word}”`;
 }
 
 /** A number to so many decimals, with a true minus sign; infinity as its sign. */

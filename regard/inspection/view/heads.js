@@ -1,7 +1,8 @@
 /** Thumbnails of all heads: click opens one, X or its cross switches it off. */
 
 import { make, fill, adjust } from "./dom.js";
-import { paint, attentionShade } from "./colour.js";
+import { paint, attentionShade, ideaColour } from "./colour.js";
+import { SANS } from "./matrix_plan.js";
 import { rove, stopAt } from "./roving.js";
 
 const TITLES = { encoder: "Encoder", decoder: "Decoder, self", cross: "Decoder, cross" };
@@ -33,6 +34,7 @@ export class Heads {
     const shape = JSON.stringify([trace.kinds.map(({ name, layers }) => [name, layers]), trace.heads, canSwitch]);
     if (shape !== this.shape) this.build(trace, canSwitch);
     this.shape = shape;
+    this.trace = trace;
     this.mark(pinned, off);
     if (overview === this.overview && shape === this.drawn) return;
     Object.assign(this, { overview, drawn: shape });
@@ -71,7 +73,9 @@ export class Heads {
         for (const { name } of kinds) this.rows.push(this.row(name, layer, trace.heads, canSwitch));
       }
     }
-    this.element.style.setProperty("--across", columnsFor(trace.heads));
+    const across = Math.max(3, columnsFor(trace.heads));
+    this.element.style.setProperty("--across", across);
+    this.element.classList.toggle("is-small", across > 4);
     fill(this.element, this.rows.map(({ element }) => element));
   }
 
@@ -101,6 +105,43 @@ export class Heads {
     return element;
   }
 
+  /** All heads on one sheet, for a file. */
+  canvas() {
+    const [across, size, line] = [this.rows[0].heads.length, 72, 96];
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * (across * (size + 8) + 24);
+    canvas.height = 2 * (this.rows.length * line + 16);
+    const pen = canvas.getContext("2d");
+    pen.scale(2, 2);
+    pen.fillStyle = ideaColour("card");
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.imageSmoothingEnabled = false;
+    pen.font = `12px ${SANS}`;
+    this.rows.forEach(({ kind, layer, heads }, row) => {
+      pen.fillStyle = ideaColour("ink");
+      pen.fillText(`${attentionTitle(kind, layer)}, heads 0 to ${heads.length - 1}`, 16, row * line + 20);
+      const own = this.thumbs.filter((thumb) => thumb.kind === kind && thumb.layer === layer);
+      own.forEach((thumb) => pen.drawImage(thumb.canvas, 16 + thumb.head * (size + 8), row * line + 26, size, size - 8));
+    });
+    return canvas;
+  }
+
+  /** In one line each: the largest weight of every head, and between which words where the map is not pooled. */
+  table() {
+    if (!this.overview) return { columns: ["attention"], rows: [] };
+    const rows = this.thumbs.map(({ kind, layer, head }) => {
+      const { shape, data } = this.overview.arrays[kind];
+      const [, heads, height, width] = shape;
+      const start = (layer * heads + head) * height * width;
+      let best = 0;
+      for (let at = 1; at < height * width; at++) if (data[start + at] > data[start + best]) best = at;
+      const { queries, keys } = this.trace.kinds.find(({ name }) => name === kind);
+      const word = (side, count, place) => (this.trace.sides[side].tokens.length === count ? this.trace.sides[side].tokens[place].text : "");
+      return [attentionTitle(kind, layer), head, data[start + best], word(queries, height, Math.floor(best / width)), word(keys, width, best % width)];
+    });
+    return { columns: ["attention", "head", "largest weight", "from", "to"], rows };
+  }
+
   draw() {
     for (const { kind, layer, head, canvas } of this.thumbs) {
       const array = this.overview.arrays[kind];
@@ -124,7 +165,8 @@ function isAt(thumb, { kind, layer, head }) {
 
 // Few enough that each can be seen, and rows that come out even.
 function columnsFor(heads) {
-  return [4, 6, 5, 8, 3].find((count) => heads % count === 0) ?? Math.min(heads, 4);
+  if (heads > 8) return 6;
+  return heads > 6 ? 4 : heads;
 }
 
 function drawThumb(canvas, { shape, data }, layer, head) {

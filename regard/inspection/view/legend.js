@@ -3,10 +3,10 @@
 import { make, digits } from "./dom.js";
 
 /** From 0 to 1, and the look of what may not be seen. */
-export function attentionLegend({ masked = false } = {}) {
+export function attentionLegend({ masked = false, isScaled = true } = {}) {
   const ramp = make("span", { class: "ramp attention", role: "img", "aria-label": "light for 0, dark for 1" });
   const hatch = masked && make("span", { class: "legend-pair" }, make("span", { class: "hatch", "aria-hidden": "true" }), "may not look");
-  return make("p", { class: "legend" }, make("span", { class: "legend-pair" }, "0", ramp, "1"), make("span", { text: "softmax(QKᵀ/√dₖ), each row sums to 1" }), hatch);
+  return make("p", { class: "legend" }, make("span", { class: "legend-pair" }, "0", ramp, "1"), make("span", { text: `${isScaled ? "softmax(QKᵀ/√dₖ)" : "softmax(QKᵀ)"}, each row sums to 1` }), hatch);
 }
 
 /** From the largest negative number through 0 to the largest positive one. */

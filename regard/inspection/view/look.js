@@ -1,6 +1,6 @@
 /** Tab "Look": type a sentence; the words, the stack, one head large, one cell step by step. */
 
-import { make, fill } from "./dom.js";
+import { make, fill, quoted } from "./dom.js";
 import { sentenceField, exampleList } from "./sentence.js";
 import { segments, choose, panel } from "./panel.js";
 import { Choice } from "./choice.js";
@@ -14,10 +14,15 @@ import { Switches, flipped } from "./switches.js";
 import { PullPanel } from "./pull.js";
 import { sceneOf, rowOf, positionOf, sharpen } from "./scene.js";
 import { whenSeen } from "./seen.js";
+import { foldedTable } from "./table.js";
+import { offerSaves } from "./save.js";
 import { partsOf } from "./tracing.js";
 
 const LATER = 200; // milliseconds of rest before what stands further down is drawn
-const SIDES = { source: "It reads", target: "It writes" };
+const SIDES = {
+  source: { label: "The sentence, shaded by what is looked at", short: "It reads" },
+  target: { label: "What the model writes", short: "It writes" },
+};
 
 /** The tab. */
 export class LookTab {
@@ -45,10 +50,10 @@ export class LookTab {
     const canType = this.source.can("trace");
     this.examples = make("div", { class: "examples-room" });
     this.units = segments({ label: "Tokens as", choices: [["words", "Words"], ["pieces", "Pieces"]], chosen: "words", onchoose: (unit) => this.state.set({ words: unit === "words" }) });
-    const field = sentenceField({ state: this.state, readOnly: !canType, label: canType ? "Your sentence" : "The sentence" });
+    const field = sentenceField({ state: this.state, readOnly: !canType, hint: "Type a sentence", label: canType ? "Your sentence" : "The sentence" });
     this.readings = make("div", { class: "readings" });
     this.notes = make("p", { class: "notes" });
-    const sentence = make("section", { class: "look-sentence", "aria-label": "Sentence" }, field, this.examples, this.readings, make("div", { class: "under-words" }, this.units, this.notes));
+    const sentence = make("div", { class: "look-sentence", role: "group", "aria-label": "Sentence" }, field, this.examples, this.readings, make("div", { class: "under-words" }, this.units, this.notes));
     this.words = {};
     this.root.append(sentence, make("div", { class: "look-grid" }, this.buildStack(), this.buildPicture(), this.buildSteps(), this.buildBelow()));
   }
@@ -62,6 +67,9 @@ export class LookTab {
       onisolate: ({ head }) => this.state.set({ heads: [head] }),
       onswitch: (place) => this.switchHead(place),
     });
+    this.headTable = foldedTable({ caption: "Every head in a line", give: () => this.heads.table() });
+    stack.foot.append(this.headTable);
+    this.offer(stack, { name: "all heads", canvas: () => this.heads.canvas(), table: () => this.heads.table() });
     return stack.element;
   }
 
@@ -79,9 +87,15 @@ export class LookTab {
     return this.picture.element;
   }
 
+  offer(card, what) {
+    const address = (ending) => this.source.saveAddress(this.scene?.trace.trace ?? "none", ending);
+    offerSaves(card.foot, { ...what, address, link: () => this.state.link(), announce: this.announce, onerror: (sentence) => this.fail(new Error(sentence)) });
+  }
+
   buildSteps() {
     this.stepCard = panel({ title: "One cell, step by step", class: "stepper" });
     this.stepper = new Stepper(this.stepCard.body);
+    this.offer(this.stepCard, { name: "the steps of this cell", table: () => this.stepper.table() });
     return this.stepCard.element;
   }
 
@@ -143,6 +157,7 @@ export class LookTab {
     const off = trace.off;
     this.blocks.show({ trace, pinned: scene, off });
     this.heads.show({ trace, overview, pinned: scene, off, canSwitch: this.source.can("trace") });
+    this.headTable.refresh();
     this.drawSteps(scene);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.later.forEach((draw) => draw(scene)), LATER);
@@ -162,7 +177,7 @@ export class LookTab {
 
   wordsOf(side, trace) {
     const words = new Words(this.readings, {
-      label: trace.sides.source ? SIDES[side] : SIDES.source,
+      ...(trace.sides.source ? SIDES[side] : SIDES.source),
       onhover: (place) => this.hoverWord(side, place),
       onpin: (place) => this.pinWord(side, place),
       onisolate: (place) => side === this.scene.kindInfo.queries && this.isolate(place),
@@ -187,7 +202,7 @@ export class LookTab {
     const { trace, kind, layer, head, query, key } = scene;
     const token = (side, position) => trace.sides[side].tokens[position].text;
     const [asks, answers] = [token(scene.kindInfo.queries, query), token(scene.kindInfo.keys, key)];
-    this.stepCard.heading.textContent = `How “${asks}” came to look at “${answers}”`;
+    this.stepCard.heading.textContent = `How ${quoted(asks)} came to look at ${quoted(answers)}`;
     const number = this.drawn;
     try {
       const sheet = await this.source.steps(trace.trace, kind, layer, head, query);

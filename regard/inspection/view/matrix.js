@@ -71,7 +71,7 @@ export class Matrix {
   /** The picture as it stands, for a file. */
   canvas() {
     const canvas = document.createElement("canvas");
-    const plan = planOf(this.picture, Math.max(this.plan.width, 640), null, true);
+    const plan = planOf(this.picture, Math.max(this.width ?? 0, 640), null, true);
     const pen = sizedPen(canvas, plan.full.width, plan.full.height);
     const whole = { ...plan, width: plan.full.width, height: plan.full.height };
     drawBase(pen, this.picture, whole);
@@ -85,6 +85,7 @@ export class Matrix {
 
   /** The same as a table: {columns, rows}. */
   table() {
+    if (!this.picture) return { columns: ["word"], rows: [] };
     const { rows, columns, weights, visible } = this.picture;
     const lines = rows.map((label, row) => {
       const from = row * columns.length;
@@ -123,6 +124,7 @@ export class Matrix {
 
   layOut() {
     this.width = this.root.clientWidth;
+    this.plan = null; // an element that is hidden has no width; it is laid out when it is shown
     if (!this.width) return;
     const height = typeof this.height === "function" ? this.height(this.width) : this.height;
     this.plan = planOf(this.picture, this.width, height, this.enlarged);
@@ -159,7 +161,7 @@ export class Matrix {
   drawMoving() {
     cancelAnimationFrame(this.waiting);
     this.waiting = null;
-    if (!this.pen) return;
+    if (!this.pen || !this.plan) return;
     const focused = this.grid.hasFocus ? this.grid.current : null;
     const marks = { pinned: this.pinned, current: this.hovered, focused, isolated: this.isolated };
     drawMoving(this.pen, this.picture, this.plan, marks);
@@ -201,7 +203,7 @@ export class Matrix {
   }
 
   reveal({ row, column }) {
-    if (!this.view.classList.contains("scrolls")) return;
+    if (!this.plan || !this.view.classList.contains("scrolls")) return;
     const { left, top, cellWidth, cellHeight, width, height } = this.plan;
     const { x, y } = rectangleOf(this.plan, row, column);
     const shift = (start, size, low, high) => (start < low ? start - low : Math.max(0, start + size - high));

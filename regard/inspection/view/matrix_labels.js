@@ -28,7 +28,7 @@ function drawRowLabel(pen, picture, plan, row, isStrong) {
   const middle = y + height / 2;
   if (middle < plan.top) return;
   pen.font = `${isStrong ? 650 : 400} 13px ${SANS}`;
-  if (isStrong) blank(pen, 0, middle - 9, plan.left - 3, 18);
+  if (isStrong) blank(pen, 0, middle - 10, plan.left - 3, 20);
   pen.textAlign = "right";
   pen.fillStyle = ideaColour(picture.rowIdea);
   pen.fillText(shortened(pen, picture.rows[row], plan.left - 12), plan.left - 8, middle);

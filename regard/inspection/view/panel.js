@@ -2,13 +2,13 @@
 
 import { make, uniqueId } from "./dom.js";
 
-/** {element, heading, body, foot}: a section named by its heading. */
+/** {element, heading, body, foot}: a group named by its heading; a landmark each would be too many. */
 export function panel({ title, class: name = "", level = 2 }) {
   const id = uniqueId("panel");
   const heading = make(`h${level}`, { id, text: title });
   const body = make("div", { class: "panel-body" });
   const foot = make("div", { class: "panel-foot" });
-  const element = make("section", { class: `panel ${name}`, "aria-labelledby": id }, heading, body, foot);
+  const element = make("div", { class: `panel ${name}`, role: "group", "aria-labelledby": id }, heading, body, foot);
   return { element, heading, body, foot };
 }
 

@@ -8,7 +8,7 @@ import { attentionLegend } from "./legend.js";
 import { foldedTable } from "./table.js";
 import { offerSaves } from "./save.js";
 import { panel, segments, choose } from "./panel.js";
-import { attentionTitle } from "./heads.js";
+import { attentionTitle, isOff } from "./heads.js";
 import { headOf, rowSentence, cellSentence } from "./scene.js";
 
 const KINDS = [["matrix", "Matrix"], ["lines", "Lines"], ["heads", "Heads side by side"]];
@@ -56,13 +56,15 @@ export class Picture {
   offer(announce, fail) {
     const choice = () => ({ kind: this.scene.kind, layer: this.scene.layer, head: this.scene.head, words: this.scene.isWords || null });
     const address = (ending) => this.source.saveAddress(this.scene?.trace.trace ?? "none", ending, ending === "npz" || !this.scene ? {} : choice());
-    const isLines = () => this.shape === "lines";
-    this.card.foot.append(foldedTable({ caption: "The weights of this head", give: () => this.matrix.table() }));
+    const shown = () => ({ matrix: this.matrix, lines: this.lines, heads: this.columns })[this.shape];
+    const table = () => (this.shape === "heads" ? this.columns : this.matrix).table();
+    this.table = foldedTable({ caption: "The weights of this head", give: () => this.matrix.table() });
+    this.card.foot.append(this.table);
     offerSaves(this.card.foot, {
       name: "attention",
-      canvas: () => this.matrix.canvas(),
-      svg: () => (isLines() ? this.lines.svg() : this.matrix.svg()),
-      table: () => this.matrix.table(),
+      canvas: () => shown().canvas?.() ?? null,
+      svg: () => shown().svg(),
+      table,
       address,
       link: () => this.state.link(),
       announce,
@@ -78,7 +80,7 @@ export class Picture {
   show(scene, isolated) {
     Object.assign(this, { scene, isolated });
     const { kind, layer, head, trace } = scene;
-    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}`;
+    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}${isOff(trace.off, kind, layer, head) ? " (switched off)" : ""}`;
     choose(this.kinds, this.shape);
     for (const [name, room] of Object.entries(this.rooms)) room.hidden = name !== this.shape;
     this.showSwitch(trace.off, scene);
@@ -86,13 +88,14 @@ export class Picture {
     this.draw();
     this.read(null, null);
     const masked = scene.visible.some((seen) => !seen);
-    fill(this.legend, attentionLegend({ masked }));
+    fill(this.legend, attentionLegend({ masked, isScaled: !trace.off.includes("scaling") }));
     adjust(this.why, { text: masked && scene.kindInfo.causal ? LATER : "", hidden: !masked });
   }
 
   /** Draw the same numbers again, a row of them now exact. */
   redraw() {
-    if (this.shape === "matrix") this.matrix.redraw();
+    this.matrix.redraw();
+    this.table.refresh();
     this.read(null, null);
   }
 
@@ -112,7 +115,8 @@ export class Picture {
   draw() {
     const { scene, isolated } = this;
     const [rows, columns] = [scene.rows, scene.columns].map((parts) => parts.map(({ text }) => text));
-    if (this.shape === "matrix") this.drawMatrix(rows, columns);
+    this.drawMatrix(rows, columns);
+    this.table.refresh();
     const heads = this.chosenHeads().map((head) => ({ head, weights: headOf(scene.sheet, head) }));
     if (this.shape === "lines") this.lines.show({ rows, columns, heads, pinned: scene.row, isolated });
     if (this.shape !== "heads") return;
@@ -127,7 +131,7 @@ export class Picture {
   }
 
   showSwitch(off, { kind, layer, head }) {
-    const out = off.some((part) => Array.isArray(part) && part.join() === [kind, layer, head].join());
+    const out = isOff(off, kind, layer, head);
     adjust(this.switchButton, { text: `Switch head ${head} ${out ? "on" : "off"} (X)`, hidden: !this.source.can("trace"), "aria-pressed": String(out) });
   }
 

@@ -7,7 +7,7 @@ const SERVED = { npz: "npz", html: "HTML" };
 /**
  * Buttons for what there is: offerSaves(root, {name, canvas, svg, table, address, link, announce, onerror}).
  *
- * canvas, svg, table   functions that give a canvas, an svg element, {columns, rows}
+ * canvas, svg, table   functions that give a canvas (or null: then the svg is drawn on one), an svg, {columns, rows}
  * address              a function from an ending ("npz", "html") to where the server gives that file, or null
  * link                 a function that gives the address of what is seen, or null
  */
@@ -19,7 +19,10 @@ export function offerSaves(root, { name, canvas, svg, table, address, link, anno
       onerror(error.message);
     }
   };
-  const png = canvas ? () => savePng(name, canvas()) : () => savePngOfSvg(name, svg());
+  const png = () => {
+    const drawn = canvas?.();
+    return drawn ? savePng(name, drawn) : savePngOfSvg(name, svg());
+  };
   const list = make("ul", { class: "saves" });
   const offer = (text, label, work) =>
     list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick: saving(work) })));

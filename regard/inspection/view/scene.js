@@ -1,5 +1,6 @@
 /** What is to be drawn of one head: its labels, weights, and where the chosen cell stands among them. */
 
+import { quoted } from "./dom.js";
 import { kindOf, partsOf } from "./tracing.js";
 import { telling, largestIn } from "./choice.js";
 
@@ -57,15 +58,15 @@ export function rowSentence(scene, row) {
   const weights = rowOf(scene, row);
   const order = Array.from(weights.keys()).sort((one, other) => weights[other] - weights[one]);
   const told = order.slice(0, 3).filter((key, place) => place === 0 || weights[key] >= 0.05);
-  const said = told.map((key) => `“${scene.columns[key].text}” (${weights[key].toFixed(2)})`);
+  const said = told.map((key) => `${quoted(scene.columns[key].text)} (${weights[key].toFixed(2)})`);
   const list = said.length > 1 ? `${said.slice(0, -1).join(", ")} and ${said.at(-1)}` : said[0];
-  return `“${scene.rows[row].text}” looks most at ${list}.`;
+  return `${quoted(scene.rows[row].text)} looks most at ${list}.`;
 }
 
 /** What a cell says in one sentence. */
 export function cellSentence(scene, row, column) {
-  const [asks, answers] = [scene.rows[row].text, scene.columns[column].text];
+  const [asks, answers] = [scene.rows[row].text, scene.columns[column].text].map(quoted);
   const at = row * scene.columns.length + column;
-  if (!scene.visible[at]) return `“${asks}” may not look at “${answers}”: that word comes later.`;
-  return `“${asks}” looks at “${answers}” with weight ${scene.weights[at].toFixed(4)}.`;
+  if (!scene.visible[at]) return `${asks} may not look at ${answers}: that word comes later.`;
+  return `${asks} looks at ${answers} with weight ${scene.weights[at].toFixed(4)}.`;
 }

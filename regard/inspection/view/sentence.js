@@ -3,6 +3,7 @@
 import { make, fill, uniqueId } from "./dom.js";
 
 const LONGEST = 20_000;
+const MOST_HIGH = 132; // pixels; a longer text scrolls
 
 /** A labelled field: sentenceField({state, name: "text", label, readOnly, onenter}). */
 export function sentenceField({ state, name = "text", label = "Your sentence", readOnly = false, hint = "" }) {
@@ -39,5 +40,5 @@ export function exampleList({ state, name = "text", examples }) {
 
 function grow(field) {
   field.style.setProperty("height", "auto");
-  field.style.setProperty("height", `${Math.min(field.scrollHeight + 2, 220)}px`);
+  field.style.setProperty("height", `${Math.min(field.scrollHeight + 2, MOST_HIGH)}px`);
 }

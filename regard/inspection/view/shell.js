@@ -96,6 +96,7 @@ export class Shell {
   }
 
   showTab() {
+    if (!this.model && this.models.length) this.state.set({ model: this.models[0].name });
     if (!this.model) return;
     const fitting = this.fitting();
     const chosen = fitting.find(({ name }) => name === this.state.get("tab")) ?? fitting[0];

@@ -1,6 +1,6 @@
 /** What each step of one cell shows: a line of digits when folded, the numbers themselves when open. */
 
-import { make, digits } from "./dom.js";
+import { make, digits, quoted } from "./dom.js";
 import { strips } from "./strip.js";
 import { bars } from "./bars.js";
 
@@ -68,7 +68,7 @@ const PICTURES = {
   sum: (cell) => [said(`All ${cell.meta.keys.length} exponentials add up to ${digits(cell.arrays.sum.data[0])}.`), rowBars(cell, "exponentials", "What is added up", false)],
   weights: (cell) => [rowBars(cell, "weights", `How much ${cell.word} looks at each word`, false, 1), said(`The row adds up to ${digits(total(cell.arrays.weights.data))}.`)],
   values: (cell) => strips({ label: `The value of ${cell.other}`, vectors: [named("v", "value", cell.vector("values"))] }),
-  weighted: (cell) => [said(`${digits(cell.number("weights"))} of each number of the value of “${cell.other}”.`), strips({ label: `The value of ${cell.other}, and weighted`, vectors: [named("v", "value", cell.vector("values")), named("a v", "output", cell.vector("weighted"))] })],
+  weighted: (cell) => [said(`${digits(cell.number("weights"))} of each number of the value of ${quoted(cell.other)}.`), strips({ label: `The value of ${cell.other}, and weighted`, vectors: [named("v", "value", cell.vector("values")), named("a v", "output", cell.vector("weighted"))] })],
   head: (cell) => strips({ label: `What this head found for ${cell.word}`, vectors: [named("z", "output", cell.vector("head"))] }),
   contributions: (cell) => everyHead(cell),
   residual: (cell) => strips({ label: `What came in, what is added, and their sum, for ${cell.word}`, vectors: [named("x", "ink", cell.vector("input")), named("output", "output", cell.vector("output")), named("sum", "ink", cell.vector("residual"))] }),

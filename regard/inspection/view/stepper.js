@@ -42,6 +42,17 @@ export class Stepper {
     adjust(this.next, { disabled: true });
   }
 
+  /** Every number of every step, a line each: the step, which key or head where there are several, and its place. */
+  table() {
+    const rows = this.steps.flatMap(({ name, formula: written }) => {
+      const { shape, data } = this.cell.arrays[name];
+      const width = shape.at(-1) ?? 1;
+      const isMatrix = shape.length === 2;
+      return Array.from(data, (value, at) => [name, written, isMatrix ? Math.floor(at / width) : "", isMatrix ? at % width : at, value]);
+    });
+    return { columns: ["step", "formula", "row", "number", "value"], rows };
+  }
+
   get place() {
     return this.steps.findIndex(({ name }) => name === this.at);
   }

@@ -5,11 +5,12 @@ import { make, fill, digits } from "./dom.js";
 const MOST_ROWS = 200;
 const MOST_COLUMNS = 66;
 
-/** A folded table: `give` returns {columns, rows}; numbers are written to 4 decimals. */
+/** A folded table: `give` returns {columns, rows}; `refresh` of the element fills an open one anew. */
 export function foldedTable({ caption, give, title = "As a table" }) {
-  const body = make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption });
+  const body = make("div", { class: "table-room", tabindex: "0", role: "group", "aria-label": caption });
   const fold = make("details", { class: "as-table" }, make("summary", { text: title, "aria-label": `${title}: ${caption}` }), body);
-  fold.addEventListener("toggle", () => fill(body, fold.open ? tableOf(caption, give()) : null));
+  fold.refresh = () => fill(body, fold.open ? tableOf(caption, give()) : null);
+  fold.addEventListener("toggle", fold.refresh);
   return fold;
 }
 

@@ -1,6 +1,6 @@
 /** Words as vectors: the embedding, what its place adds, and their sum; for all words a heat map. */
 
-import { make, fill } from "./dom.js";
+import { make, fill, quoted } from "./dom.js";
 import { Matrix } from "./matrix.js";
 import { strips, magnitude } from "./strip.js";
 import { signedLegend } from "./legend.js";
@@ -29,7 +29,8 @@ export class Vectors {
     this.card.body.append(this.strips, this.tabs, this.room, this.saying, this.legend);
     this.matrix = new Matrix(this.room, { label: "Vectors: a row for each token, a column for each number", height: 260, rowIdea: "ink", columnIdea: "soft" });
     this.matrix.onhover = (cell) => this.read(cell);
-    this.card.foot.append(foldedTable({ caption: "The vectors of this sentence", give: () => this.matrix.table() }));
+    this.table = foldedTable({ caption: "The vectors of this sentence", give: () => this.matrix.table() });
+    this.card.foot.append(this.table);
     const link = () => state.link();
     offerSaves(this.card.foot, { name: "vectors", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.matrix.table(), link, announce, onerror: (sentence) => fail(new Error(sentence)) });
   }
@@ -40,7 +41,7 @@ export class Vectors {
     this.arrays = withSum(sheet.arrays);
     this.position = Math.min(position, this.tokens.length - 1);
     const word = this.tokens[this.position];
-    this.card.heading.textContent = `“${word}” as ${this.arrays.embeddings.shape[1]} numbers, before the first block`;
+    this.card.heading.textContent = `${quoted(word)} as ${this.arrays.embeddings.shape[1]} numbers, before the first block`;
     const vectors = Object.entries(this.arrays).map(([name, array]) => ({ name: NAMES[name].toLowerCase().replace(/s$/, ""), idea: "ink", values: row(array, this.position) }));
     fill(this.strips, strips({ label: `The vector of ${word}`, vectors }));
     for (const button of this.tabs.children) button.hidden = !(button.dataset.value in this.arrays);
@@ -55,12 +56,13 @@ export class Vectors {
     const largest = magnitude(data);
     this.matrix.show({ rows: this.tokens, columns, weights: data, signed: true, largest, numbers: "none", isStretched: true, pinned: { row: this.position, column: 0 } });
     fill(this.legend, signedLegend(largest));
+    this.table.refresh();
     this.read(null);
   }
 
   read(cell) {
     const isCell = cell && cell.row !== null && cell.column !== null;
-    this.saying.textContent = isCell ? `Number ${cell.column} of “${cell.rowLabel}”: ${cell.value.toFixed(4).replace("-", "−")}` : SAYING[this.shown];
+    this.saying.textContent = isCell ? `Number ${cell.column} of ${quoted(cell.rowLabel)}: ${cell.value.toFixed(4).replace("-", "−")}` : SAYING[this.shown];
   }
 }
 

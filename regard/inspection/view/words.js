@@ -1,6 +1,6 @@
 /** The sentence itself as a picture: each word shaded by how much the chosen word looks at it. */
 
-import { make, fill, adjust, uniqueId } from "./dom.js";
+import { make, fill, adjust, quoted } from "./dom.js";
 import { paint, attentionShade, inkOn } from "./colour.js";
 import { rove, stopAt } from "./roving.js";
 
@@ -8,14 +8,13 @@ const TOLD = 0.05; // from this weight on, the number stands under the word
 
 /** One side of a trace as a list of words that can be pointed at and pinned. */
 export class Words {
-  constructor(root, { label, onhover, onpin, onisolate }) {
+  constructor(root, { label, short, onhover, onpin, onisolate }) {
     Object.assign(this, { onhover, onpin, onisolate });
     this.parts = [];
-    const id = uniqueId("words");
-    this.list = make("ul", { class: "words", "aria-labelledby": id });
+    this.list = make("ul", { class: "words", "aria-label": label });
     rove(this.list, "button");
     this.list.addEventListener("pointerleave", () => this.onhover(null));
-    root.append(make("div", { class: "words-row" }, make("p", { class: "words-label", id, text: label }), this.list));
+    root.append(make("div", { class: "words-row" }, make("p", { class: "words-label", "aria-hidden": "true", text: short }), this.list));
   }
 
   /** Show words or tokens: parts as a trace's side has them. */
@@ -43,6 +42,15 @@ export class Words {
     const stop = this.buttons[pinned ?? asking ?? 0];
     if (stop.tabIndex !== 0 && !this.list.contains(this.list.ownerDocument.activeElement)) stopAt(this.list, "button", stop);
     paint(this.list, () => this.dye());
+    this.reveal(stop, pinned);
+  }
+
+  // Only the list scrolls, never the page, and only when another word was pinned.
+  reveal(button, pinned) {
+    if (pinned === null || pinned === this.revealed) return;
+    this.revealed = pinned;
+    const [top, bottom] = [button.offsetTop, button.offsetTop + button.offsetHeight];
+    if (top < this.list.scrollTop || bottom > this.list.scrollTop + this.list.clientHeight) this.list.scrollTop = top - 60;
   }
 
   dye() {
@@ -60,27 +68,31 @@ export class Words {
     const text = make("span", { class: "word-text", dir: "auto", text: part.text });
     const gloss = part.gloss && make("span", { class: "gloss", text: part.gloss });
     const number = make("span", { class: "word-weight", "aria-hidden": "true" });
-    const mark = isUnknown && make("span", { class: "unknown-mark", title: "not met in training" }, "?");
     const settings = {
       type: "button",
       tabindex: place ? "-1" : "0",
-      class: `word${part.special ? " special" : ""}${isUnknown ? " unknown" : ""}${isLoose ? " joined" : ""}`,
+      class: `word${isMark(part) ? " special" : ""}${isUnknown ? " unknown" : ""}${isLoose ? " joined" : ""}`,
       onclick: () => this.onpin(place),
       ondblclick: () => this.onisolate?.(place),
       onpointerenter: () => this.onhover(place),
       onfocus: () => this.onhover(place),
       onblur: () => this.onhover(null),
     };
-    return make("button", settings, text, mark, gloss, number);
+    return make("button", settings, text, gloss, number);
   }
 }
 
 /** What to say about words the model has never met; nothing where it knows them all. */
 export function unknownSentence(words) {
-  const unknown = [...new Set(words.filter(({ known }) => known === false).map(({ text }) => `“${text}”`))];
+  const unknown = [...new Set(words.filter(({ known }) => known === false).map(({ text }) => quoted(text)))];
   if (!unknown.length) return "";
   const shown = unknown.slice(0, 6).join(", ") + (unknown.length > 6 ? ` and ${unknown.length - 6} more` : "");
   return `The model has not met ${shown} in training; what it makes of ${unknown.length > 1 ? "them" : "it"} is a guess.`;
+}
+
+// Start, end and the like, but not what a tokenizer calls unknown: that is a word somebody wrote.
+function isMark({ special }) {
+  return !!special && special !== "unknown";
 }
 
 function alike(one, other) {
