@@ -48,7 +48,7 @@ const STOPS = [
       "Move over the small pictures. Press X on one to switch it off and read what the output loses.",
     ],
     note: "Heads are not there for speed: one wide head would run in parallel too. Several can look at several things.",
-    state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: "columns" }),
+    state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: "heads" }),
   },
   {
     title: "One word changes the meaning",
