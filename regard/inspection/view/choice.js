@@ -93,7 +93,7 @@ export class Choice {
 export function resolve(trace, { kind, layer, head, query, key }, proposal = null) {
   const proposed = proposal ?? trace.pinned;
   const has = trace.kinds.find(({ name }) => name === kind);
-  if (!has) return { ...proposed, key: null };
+  if (!has) return { ...proposed, key: proposed.key ?? null };
   const isProposed = kind === proposed.kind && query === null && layer === proposed.layer && head === proposed.head;
   const inside = (number, count) => (Number.isInteger(number) && number >= 0 && number < count ? number : null);
   const tokens = (side) => trace.sides[side].tokens.length;

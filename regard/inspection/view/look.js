@@ -53,7 +53,7 @@ export class LookTab {
     const field = sentenceField({ state: this.state, readOnly: !canType, hint: "Type a sentence", label: canType ? "Your sentence" : "The sentence" });
     this.readings = make("div", { class: "readings" });
     this.notes = make("p", { class: "notes" });
-    const sentence = make("div", { class: "look-sentence", role: "group", "aria-label": "Sentence" }, field, this.examples, this.readings, make("div", { class: "under-words" }, this.units, this.notes));
+    const sentence = make("div", { class: "look-sentence", role: "group", "aria-label": "Sentence" }, field, make("div", { class: "sentence-tools" }, this.examples, this.units), this.readings, this.notes);
     this.words = {};
     this.root.append(sentence, make("div", { class: "look-grid" }, this.buildStack(), this.buildPicture(), this.buildSteps(), this.buildBelow()));
   }
