@@ -51,6 +51,7 @@ export class Vectors {
   pick(name) {
     this.shown = name;
     choose(this.tabs, name);
+    if (!this.arrays) return; // picked before the numbers are here
     const { shape, data } = this.arrays[name];
     const columns = Array.from({ length: shape[1] }, (_, number) => String(number));
     const largest = magnitude(data);
