@@ -47,12 +47,25 @@ def models(tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def inspect(models) -> Callable[..., Any]:
-    """What Python sees in the same model: inspect("translation", text, ...)."""
+def load(models) -> Callable[[str], Any]:
+    """The same models in Python: load("translation")."""
     import regard
 
-    load = cache(lambda name: regard.load(models[name]))
-    return lambda name, text, **asked: regard.inspect(load(name), text, **asked)
+    return cache(lambda name: regard.load(models[name]))
+
+
+@pytest.fixture(scope="session")
+def inspect(load) -> Callable[..., Any]:
+    """What Python sees in them; a translation is the one of the page, the likeliest word each time."""
+    import regard
+
+    def look(name: str, text: str, target: str | None = None, off: Any = (), **asked: Any) -> Any:
+        model = load(name)
+        if name == "translation" and target is None:
+            target = model.translate(text, beams=1, off=off).text
+        return regard.inspect(model, text, target, off=off, **asked)
+
+    return look
 
 
 @pytest.fixture(scope="session")

@@ -50,9 +50,10 @@ class Person:
         return self
 
     def look(self, **chosen: Any) -> Person:
-        """Open the tab Look and wait for its matrix."""
+        """Open the tab Look and wait for its picture and its steps."""
         self.visit(**chosen)
-        expect(self.matrix.get_by_role("gridcell").first).to_be_attached()
+        expect(self.page.get_by_role("heading", name=re.compile(r", head \d+:"))).to_be_visible()
+        expect(self.page.get_by_text("equal the model")).to_be_visible()
         return self
 
     @property
@@ -85,7 +86,7 @@ class Person:
 
     def shown_head(self) -> tuple[str, int, int]:
         """Kind, layer and head of the large picture, as its heading says."""
-        heading = self.page.get_by_role("heading", name=re.compile(r"head \d+: each row")).inner_text()
+        heading = self.page.get_by_role("heading", name=re.compile(r", head \d+:")).inner_text()
         found = re.match(r"(.+), layer (\d+), head (\d+):", heading)
         assert found, heading
         return KINDS[found[1]], int(found[2]), int(found[3])

@@ -169,6 +169,7 @@ def test_embeddings_and_positions_are_those_of_the_model(person, inspect):
     arrays["Sum"] = arrays["Embeddings"] + arrays["Positions"]
     for name, array in arrays.items():
         person.button(name).click()
+        expect(heat.get_by_role("gridcell").first).to_be_attached()
         shown = numbers(heat)
         assert np.allclose(shown, array[:, : shown.shape[1]], rtol=2e-3, atol=2e-3), name
     strip = person.page.get_by_role("slider", name="The vector of it")
@@ -187,7 +188,8 @@ def test_a_word_that_the_model_never_met_is_marked(person):
 
 def test_a_table_stands_for_the_picture(person, inspect):
     person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1)
-    person.page.get_by_text("As a table").locator("visible=true").first.click()
+    person.page.get_by_label("As a table: The weights of this head").click()
     table = person.page.get_by_role("table", name="The weights of this head")
     expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
-    assert np.allclose(np.array(values(table.get_by_role("cell"))), expected.ravel(), atol=HALF)
+    expect(table.get_by_role("cell")).to_have_count(expected.size)
+    assert np.allclose(values(table.get_by_role("cell")), expected.ravel(), atol=HALF)
