@@ -1,7 +1,7 @@
 /** Tab "Compare": two sentences, what one word looks at in each, over all heads, and what the model writes. */
 
 import { make, fill, digits } from "./dom.js";
-import { panel } from "./panel.js";
+import { panel, segments } from "./panel.js";
 import { sentenceField } from "./sentence.js";
 import { button, tick } from "./controls.js";
 import { Matrix } from "./matrix.js";
@@ -9,14 +9,14 @@ import { signedLegend } from "./legend.js";
 import { foldedTable } from "./table.js";
 import { offerSaves } from "./save.js";
 import { attentionTitle } from "./heads.js";
-import { tokenText } from "./share_table.js";
 import { shadeSigned } from "./shading.js";
-import { writeShare } from "./chances.js";
-import { changeSentence, differing, labelsFor, wordToWatch } from "./comparing.js";
+import { changeSentence, differing, wordToWatch } from "./comparing.js";
+import { CompareOutputs, withSign } from "./compare_outputs.js";
 import { Turns } from "./turns.js";
 
 const FEW = 16;
 const PAUSE = 150;
+const SIDES = { source: "Words that are read", target: "Words that are written" };
 
 /** Two sentences side by side. */
 export class CompareTab {
@@ -32,10 +32,9 @@ export class CompareTab {
   async show() {
     this.isShown = true;
     const { pairs } = this.model();
-    if (!this.state.get("second") && pairs.length) this.takePair(pairs.find((pair) => pair.includes(this.state.get("text"))) ?? pairs[0]);
+    if (!this.state.get("second") && pairs.length) this.takePair(pairs.find((pair) => pair.includes(this.state.get("text"))) ?? pairs[0], {});
     const named = new Map(pairs.toReversed().map((pair) => [`${shortest(pair[0], pair[1])}: what “${pair[2]}” means`, pair]));
-    const presets = [...named].toReversed().map(([name, pair]) => button(name, () => this.takePair(pair), { class: "chip" }));
-    fill(this.presets, presets);
+    fill(this.presets, [...named].toReversed().map(([name, pair]) => button(name, () => this.takePair(pair), { class: "chip" })));
     await this.refresh();
   }
 
@@ -44,14 +43,14 @@ export class CompareTab {
     clearTimeout(this.timer);
   }
 
-  takePair([first, second]) {
+  takePair([first, second], others = { watched: null }) {
     const isTurned = second === this.state.get("text");
-    this.state.set({ text: isTurned ? second : first, second: isTurned ? first : second, watched: null }, { push: true });
+    this.state.set({ text: isTurned ? second : first, second: isTurned ? first : second, ...others }, { push: true });
   }
 
   build(root) {
     this.presets = make("div", { class: "chips", role: "group", "aria-label": "Pairs to begin with" });
-    this.words = make("div", { class: "chips", role: "group", "aria-label": "The word to watch" });
+    this.words = make("div", { class: "watch-words" });
     const sentences = make("section", { class: "compare-sentences", "aria-label": "Two sentences" },
       sentenceField({ state: this.state, name: "text", label: "First sentence" }),
       sentenceField({ state: this.state, name: "second", label: "Second sentence" }),
@@ -59,28 +58,22 @@ export class CompareTab {
       make("p", { class: "hint", text: "Choose the word to watch:" }),
       this.words,
     );
-    root.append(sentences, this.buildOutputs(), make("div", { class: "side-by-side" }, this.buildMap(), this.buildOne()));
-  }
-
-  buildOutputs() {
-    const { element, body } = panel({ title: "What the model makes of them", class: "compare-outputs" });
-    this.outputs = make("div", { class: "outputs" });
-    this.next = make("div", {});
-    body.append(this.outputs, this.next);
-    return element;
+    this.outputs = new CompareOutputs(this);
+    root.append(sentences, this.outputs.element, make("div", { class: "side-by-side" }, this.buildMap(), this.buildOne()));
   }
 
   buildMap() {
     const map = panel({ title: "What changed, head by head", class: "compare-map" });
     this.mapHeading = map.heading;
     this.saying = make("p", { class: "sentence-of" });
+    this.kinds = make("div", { class: "controls" });
     const room = make("div", {});
     this.legend = make("div", {});
     this.all = tick({ label: "Show every head", value: false, onchange: () => this.draw() });
     const label = "Difference map: a row for each head, the one that changed most first; a column for each word";
     this.matrix = new Matrix(room, { label, rowIdea: "ink", columnIdea: "key", describe: ({ rowLabel, columnLabel, value }) => `${rowLabel}: “${columnLabel}” ${value < 0 ? "lost" : "gained"} ${digits(Math.abs(value))}` });
-    this.matrix.onpin = ({ row }) => this.choose(row ?? 0);
-    map.body.append(this.saying, room, this.legend, this.all.root);
+    this.matrix.onpin = ({ row }) => this.choose(row ?? this.chosen);
+    map.body.append(this.kinds, this.saying, room, this.legend, this.all.root);
     map.foot.append(foldedTable({ caption: "Every head, ranked by how much its attention moved", give: () => this.ranking() }));
     offerSaves(map.foot, { name: "difference map", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.ranking(), link: () => this.state.link(), announce: this.announce });
     return map.element;
@@ -90,8 +83,7 @@ export class CompareTab {
     const one = panel({ title: "One head", class: "compare-one" });
     this.oneHeading = one.heading;
     this.one = make("div", {});
-    this.opener = button("Open this head in Look", () => this.open());
-    one.body.append(this.one, make("div", { class: "buttons" }, this.opener));
+    one.body.append(this.one, make("div", { class: "buttons" }, button("Open this head in Look", () => this.open())));
     return one.element;
   }
 
@@ -104,48 +96,71 @@ export class CompareTab {
   async refresh() {
     const { current } = this.trace;
     const [first, second] = [this.state.get("text"), this.state.get("second")];
-    if (!current || current.text !== first || !second?.trim()) return;
-    const side = current.kinds[0].queries;
-    const parts = current.sides[side].words;
-    const pair = this.model().pairs.find((each) => each.includes(first) && each.includes(second));
-    const word = wordToWatch(parts, this.state.get("watched"), pair?.[2]);
+    if (!current || current.text !== first || current.model !== this.model().name || !second?.trim()) return;
+    const { side, word } = this.watchedIn(current, first, second);
+    const request = { model: this.model().name, first, second, side, word, off: this.state.get("off"), snapshot: this.state.get("snapshot") };
+    this.drawWords(current, side, word);
     await this.turns.run(async (isNewest) => {
-      this.drawWords(parts, word);
-      const answer = await this.source.compare({ model: this.model().name, first, second, side, word, off: this.state.get("off") });
+      const answer = await this.source.compare(request);
       if (!isNewest()) return;
-      Object.assign(this, { answer, side, watched: parts[word].text, chosen: 0 });
+      Object.assign(this, { answer, watched: current.sides[side].words[word].text, isCausal: current.kinds[0].causal });
       this.draw();
+      await this.outputs.show(answer, request, isNewest);
     });
   }
 
-  drawWords(parts, chosen) {
-    const focused = [...this.words.children].indexOf(document.activeElement);
-    const chips = parts.map((word, number) => {
-      const settings = { type: "button", class: `chip${word.special ? " special" : ""}`, text: word.text, dir: "auto", "aria-pressed": String(number === chosen) };
-      return make("button", { ...settings, onclick: () => this.state.set({ watched: String(number) }) });
+  /** The word to watch: the chosen one, or one that tells most. Later words are unseen by a causal model's word. */
+  watchedIn(trace, first, second) {
+    const [side, number] = (this.state.get("watched") ?? "").split(".");
+    const word = trace.sides[side]?.words[Number(number)] && Number(number);
+    if (word !== undefined) return { side, word };
+    const { queries, causal } = trace.kinds[0];
+    const pair = this.model().pairs.find((each) => each.includes(first) && each.includes(second));
+    return { side: queries, word: wordToWatch(trace.sides[queries].words, causal ? null : pair?.[2]) };
+  }
+
+  drawWords(trace, chosenSide, chosen) {
+    const focused = [...this.words.querySelectorAll("button")].indexOf(document.activeElement);
+    const groups = Object.entries(trace.sides).map(([side, { words }]) => {
+      const chips = words.map((word, number) => make("button", {
+        type: "button", class: `chip${word.special ? " special" : ""}`, text: word.text, dir: "auto",
+        "aria-pressed": String(side === chosenSide && number === chosen), onclick: () => this.state.set({ watched: `${side}.${number}` }),
+      }));
+      return make("div", { class: "chips", role: "group", "aria-label": SIDES[side] }, chips);
     });
-    fill(this.words, chips);
-    if (focused >= 0) chips[Math.min(focused, chips.length - 1)]?.focus();
+    fill(this.words, groups);
+    if (focused >= 0) this.words.querySelectorAll("button")[focused]?.focus();
   }
 
   draw() {
     if (!this.answer) return;
-    const { changes } = this.answer;
+    const changes = this.changes();
+    this.chosen = 0;
     this.shown = this.all.box.checked ? changes : changes.slice(0, FEW);
     this.all.root.hidden = changes.length <= FEW;
-    const differences = this.shown.map(({ first, second }) => second.map((weight, i) => weight - first[i]));
+    const differences = this.shown.map(differenceOf);
     const largest = Math.max(0.01, ...differences.flat().map(Math.abs));
-    const best = changes[0];
     this.mapHeading.textContent = `What “${this.watched}” looks at: what changed, head by head`;
-    this.saying.textContent = best ? changeSentence(best, this.labels(best), this.watched, nameOf(best)) : "";
-    this.matrix.show({ rows: this.shown.map(nameOf), columns: this.labels(best), weights: differences, signed: true, largest, pinned: this.cell() });
+    this.saying.textContent = changeSentence(changes[0], this.labels(), this.watched, this.isCausal, nameOf(changes[0]));
+    this.matrix.show({ rows: this.shown.map(shortName), columns: this.labels(), weights: differences, signed: true, largest, pinned: this.cell() });
     fill(this.legend, signedLegend(largest, "weight lost and gained, from the first sentence to the second"));
     this.drawOne();
-    this.drawOutputs();
   }
 
-  labels(change) {
-    return labelsFor(this.answer, change);
+  /** The changes of the kind that is looked at, and buttons for the others where there are any. */
+  changes() {
+    const kinds = [...new Set(this.answer.changes.map(({ kind }) => kind))];
+    const kind = kinds.includes(this.kind) ? this.kind : this.answer.changes[0].kind;
+    const pick = (other) => {
+      this.kind = other;
+      this.draw();
+    };
+    fill(this.kinds, kinds.length > 1 && segments({ label: "Attention", choices: kinds.map((each) => [each, each]), chosen: kind, onchoose: pick }));
+    return this.answer.changes.filter((change) => change.kind === kind);
+  }
+
+  labels() {
+    return this.answer.keys[this.shown[0].keys];
   }
 
   choose(row) {
@@ -156,58 +171,48 @@ export class CompareTab {
 
   // The head that is open, and in it the word whose weight moved most.
   cell() {
-    const { first, second } = this.shown[this.chosen];
-    const moved = second.map((weight, i) => Math.abs(weight - first[i]));
+    const moved = differenceOf(this.shown[this.chosen]).map(Math.abs);
     return { row: this.chosen, column: moved.indexOf(Math.max(...moved)) };
   }
 
   drawOne() {
     const change = this.shown[this.chosen];
-    if (!change) return;
     this.oneHeading.textContent = `${nameOf(change)}: ${digits(change.distance, 3)} of the attention moved`;
-    const largest = Math.max(0.01, ...change.second.map((weight, i) => Math.abs(weight - change.first[i])));
-    const rows = this.labels(change).map((label, i) => {
-      const moved = change.second[i] - change.first[i];
-      return make("tr", {}, make("th", { scope: "row", class: "key", dir: "auto", text: label }), make("td", { class: "figure", text: digits(change.first[i]) }), make("td", { class: "figure", text: digits(change.second[i]) }), shadeSigned(make("td", { class: "figure", text: signed(moved), "data-value": moved }), moved, largest));
-    });
+    const moved = differenceOf(change);
+    const largest = Math.max(0.01, ...moved.map(Math.abs));
+    const rows = this.labels().map((label, i) => make("tr", {},
+      make("th", { scope: "row", class: "key", dir: "auto", text: label }),
+      [change.first[i], change.second[i]].map((weight) => make("td", { class: "figure", text: digits(weight) })),
+      shadeSigned(make("td", { class: "figure", text: withSign(moved[i]), "data-value": moved[i] }), moved[i], largest)));
     const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
-    const table = make("table", { class: "numbers aligned" }, make("caption", { text: `What “${this.watched}” looks at in both sentences` }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows));
-    fill(this.one, make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": "One head in both sentences" }, table));
+    const caption = `What “${this.watched}” looks at in both sentences`;
+    const table = make("table", { class: "numbers aligned" }, make("caption", { text: caption }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows));
+    fill(this.one, make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption }, table));
   }
 
   open() {
     const { kind, layer, head } = this.shown[this.chosen];
-    const words = this.answer.first.words;
-    const query = words[this.answer.word]?.positions[0] ?? null;
+    const query = this.answer.first.words[this.answer.word]?.positions[0] ?? null;
     this.state.set({ tab: "look", kind, layer, head, query, key: null }, { push: true });
   }
 
-  drawOutputs() {
-    const { outputs, next } = this.answer;
-    const marked = outputs[0] === null ? [] : differing(outputs[0], outputs[1]);
-    const line = (words, title) => make("div", {}, make("h3", { text: title }), make("p", { class: "output-line", dir: "auto" }, words.map(({ text, differs }) => [make(differs ? "mark" : "span", { text }), " "])));
-    fill(this.outputs, marked.length > 0 && [line(marked[0], "First"), line(marked[1], "Second")]);
-    const rows = next.slice(0, 6).map(({ text, first, second, change }) => [tokenText(text), writeShare(first), writeShare(second), signed(change)]);
-    const cells = rows.map(([label, ...numbers]) => make("tr", {}, make("th", { scope: "row", dir: "auto", text: label }), numbers.map((text) => make("td", { class: "figure", text }))));
-    const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
-    const caption = marked.length > 0 ? "The next word where the outputs part" : "The next word";
-    fill(this.next, rows.length > 0 && make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption }, make("table", { class: "numbers aligned" }, make("caption", { text: caption }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, cells))));
-  }
-
-  /** Every head with its distance and both rows. */
+  /** Every head with its distance and what each word gained. */
   ranking() {
-    const columns = ["head", "distance", ...this.labels(this.answer.changes[0])];
-    const rows = this.answer.changes.map((change) => [nameOf(change), change.distance, ...change.second.map((weight, i) => weight - change.first[i])]);
-    return { columns, rows };
+    const rows = this.changes().map((change) => [nameOf(change), change.distance, ...differenceOf(change)]);
+    return { columns: ["head", "distance", ...this.labels()], rows };
   }
+}
+
+function differenceOf({ first, second }) {
+  return second.map((weight, place) => weight - first[place]);
 }
 
 function nameOf({ kind, layer, head }) {
   return `${attentionTitle(kind, layer)}, head ${head}`;
 }
 
-function signed(number) {
-  return number > 0 ? `+${digits(number)}` : digits(number);
+function shortName({ layer, head }) {
+  return `layer ${layer}, head ${head}`;
 }
 
 // "tired / wide" rather than two whole sentences.

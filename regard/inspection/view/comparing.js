@@ -18,31 +18,30 @@ export function differing(first, second) {
   return marked;
 }
 
-/** The number of the word to watch: the chosen one, that of the pair, "it", or the last that is no sign. */
-export function wordToWatch(words, chosen, wanted) {
-  const asked = chosen === null ? NaN : Number(chosen);
-  if (Number.isInteger(asked) && words[asked]) return asked;
-  for (const text of [wanted, "it"]) {
+/** The number of the word to watch: the wanted one, "it", or the last that is no sign. */
+export function wordToWatch(words, wanted) {
+  const texts = wanted === null ? [] : [wanted, "it"];
+  for (const text of texts) {
     const found = text === undefined ? -1 : words.findIndex((word) => word.text.toLowerCase() === text.toLowerCase());
     if (found >= 0) return found;
   }
   return Math.max(0, words.findLastIndex((word) => !word.special));
 }
 
-/** What stands above the columns of a change: the paired words of the side that it looks at. */
-export function labelsFor({ pairs }, { first }) {
-  const all = Array.isArray(pairs) ? [pairs] : Object.values(pairs);
-  const fitting = all.find((each) => each.length === first.length) ?? [];
-  return first.map((_, place) => fitting[place]?.label ?? String(place));
-}
-
-/** The largest change in plain words. */
-export function changeSentence({ first, second, distance }, labels, word, head) {
-  if (distance < 0.005) return `“${word}” looks at the same words in both sentences, in every head.`;
+/** The largest change in plain words; a word of a decoder does not see what comes after it. */
+export function changeSentence({ first, second, distance }, labels, word, isCausal, head) {
+  const unseen = isCausal ? " No word here sees later ones: choose a word after the place where the sentences part." : "";
+  if (distance < 0.005) return `“${word}” looks at the same words in both sentences, in every head.${unseen}`;
   const moved = second.map((weight, place) => weight - first[place]);
   const gained = moved.indexOf(Math.max(...moved));
   const lost = moved.indexOf(Math.min(...moved));
   return `${head} changed most: ${Math.round(100 * distance)} % of what “${word}” looks at went elsewhere, most of it from “${labels[lost]}” to “${labels[gained]}”.`;
+}
+
+/** The ids whose probability changed most: [{id, first, second, change}], the largest change first. */
+export function largestChanges(first, second, count) {
+  const ids = Array.from(first, (_, id) => id).sort((a, b) => Math.abs(second[b] - first[b]) - Math.abs(second[a] - first[a]) || a - b);
+  return ids.slice(0, count).map((id) => ({ id, first: first[id], second: second[id], change: second[id] - first[id] }));
 }
 
 function lengths(a, b) {

@@ -5,7 +5,7 @@ import { panel } from "./panel.js";
 import { button } from "./controls.js";
 import { Words } from "./words.js";
 import { Distribution } from "./distribution.js";
-import { tokenText } from "./share_table.js";
+import { tokenText, wordText } from "./share_table.js";
 import { offerSaves } from "./save.js";
 
 const PACE = 1200; // milliseconds for each word while it plays
@@ -23,7 +23,7 @@ export class DecodingPanel {
     this.written = make("p", { class: "output-line", dir: "auto" });
     this.looks = make("p", { class: "hint" });
     const room = make("div", { class: "decoding-source" });
-    this.words = new Words(room, { label: "Source", onhover: () => {}, onpin: () => {} });
+    this.words = new Words(room, { label: "The source, shaded by what this step looks at", short: "Source", onhover: () => {}, onpin: () => {} });
     body.append(make("div", { class: "buttons" }, this.back, this.next, this.player, this.counter), this.written, this.looks, room);
     this.bars = new Distribution(body, { label: "The next word", most: 6 });
     offerSaves(foot, { name: "step of the decoder", svg: () => this.bars.svg(), table: () => this.bars.full(), link: () => state.link(), announce });
@@ -79,7 +79,7 @@ export class DecodingPanel {
     this.drawSource(step);
     const { arrays, meta } = await this.source.next(trace.trace, step);
     if (this.trace !== trace || this.step !== step) return;
-    const label = step === 0 ? "The first word" : `After “${tokenText(this.tokens[step].text)}”`;
+    const label = step === 0 ? "The first word" : `After “${wordText(this.tokens[step].text)}”`;
     this.bars.show({ logits: arrays.logits.data, tokens: this.vocabulary, followed: meta.followed ?? told?.id ?? null, label });
     this.announce(`Step ${step}: ${told ? `“${tokenText(told.text)}” is written next` : "the end comes next"}`);
   }

@@ -54,7 +54,7 @@ export class ReadTab {
     this.head = choice({ label: "Head", options: [], onchange: (head) => this.state.set({ readhead: head }) });
     this.saying = make("p", { class: "sentence-of" });
     const room = make("div", {});
-    this.shaded = new Words(room, { label: "The sentence, shaded by what is looked at", onhover: () => {}, onpin: (place) => this.pick(place) });
+    this.shaded = new Words(room, { label: "The sentence, shaded by what is looked at", short: "It reads", onhover: () => {}, onpin: (place) => this.pick(place) });
     const map = make("div", {});
     this.matrix = new Matrix(map, { label: "Each head's row for this place", rowIdea: "ink", columnIdea: "key" });
     this.matrix.onpin = ({ row }) => row !== null && this.state.set({ readhead: this.names[row].value });

@@ -19,8 +19,14 @@ export function shareTable(caption, heads, rows) {
 /** A token as people see it: blanks get a sign, so that a word's beginning and the middle of one differ. */
 export function tokenText(text) {
   if (text === "") return "∅";
+  if (/^\p{Cc}$/u.test(text) && !/\s/.test(text)) return `U+${text.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
   if (/^\s+$/.test(text)) return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
   return text.replace(/^ /, "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}
+
+/** The same inside a sentence, where a blank before it says nothing. */
+export function wordText(text) {
+  return tokenText(text).replace(/^␣(?=.)/, "");
 }
 
 /** The same bars as an svg element with a title. */

@@ -7,7 +7,7 @@ import { offerSaves } from "./save.js";
 import { slider, button } from "./controls.js";
 import { draw, luckAt } from "./chances.js";
 import { Distribution, chanceStrip } from "./distribution.js";
-import { tokenText } from "./share_table.js";
+import { tokenText, wordText } from "./share_table.js";
 import { Turns } from "./turns.js";
 import { Writing, writeIds } from "./writing.js";
 
@@ -100,7 +100,8 @@ export class WriteTab {
     const { ids } = this.writing;
     const tokens = await this.source.vocabulary(this.model().name);
     if (!isNewest()) return;
-    const chips = [...beginning, ...ids.map((id) => ({ id, text: tokens[id] ?? `id ${id}` }))];
+    const asWritten = (token) => (token.special || tokens[token.id] === undefined ? token : { ...token, text: tokens[token.id] });
+    const chips = [...beginning.map(asWritten), ...ids.map((id) => ({ id, text: tokens[id] ?? `id ${id}` }))];
     const at = this.writing.place(chips.length);
     this.drawChips(chips, at, beginning.length);
     const { logits, meta } = await this.writing.after(at, beginning);
@@ -115,7 +116,7 @@ export class WriteTab {
     const settings = this.settings();
     for (const [name, value] of [["temperature", settings.temperature], ["topk", settings.topK], ["topp", settings.topP]]) this[name].set(value);
     if (document.activeElement !== this.seed) this.seed.value = this.seedNumber();
-    const before = tokenText(this.chipsShown[this.at].text);
+    const before = wordText(this.chipsShown[this.at].text);
     const isStart = this.at === 0 && this.chipsShown[0].special === "start";
     this.heading.textContent = isStart ? "The first word" : `The next word after “${before}”`;
     this.now = this.bars.show({ logits: this.logits, tokens: this.tokens, settings, followed: this.followed, label: this.heading.textContent });
@@ -128,7 +129,7 @@ export class WriteTab {
     if (!this.writing.canGoOn || written < 0 || this.meta.ended) return fill(this.strip);
     const luck = luckAt(this.seedNumber(), written);
     this.place = draw(this.now.shares, luck);
-    const word = tokenText(this.tokens[this.now.order[this.place]] ?? "");
+    const word = wordText(this.tokens[this.now.order[this.place]] ?? "");
     const sentence = `Sampling lays all shares end to end. Seed ${this.seedNumber()} draws ${luck.toFixed(4)} here, which falls on “${word}”.`;
     return fill(this.strip, make("p", { class: "told", text: sentence }), chanceStrip({ now: this.now, tokens: this.tokens, luck, place: this.place }));
   }

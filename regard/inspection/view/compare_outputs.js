@@ -1,0 +1,63 @@
+/** What the model makes of two sentences: both outputs with what differs, and the next word of each. */
+
+import { make, fill, digits } from "./dom.js";
+import { panel } from "./panel.js";
+import { tokenText } from "./share_table.js";
+import { probabilities, writeShare } from "./chances.js";
+import { differing, largestChanges } from "./comparing.js";
+
+const FEW = 6;
+const CAPTIONS = { translation: "The next word where the outputs part", writing: "The next word after each sentence", reading: "The word at the gap" };
+
+/** The panel; show(answer, request) as often as needed. */
+export class CompareOutputs {
+  constructor({ source, model }) {
+    Object.assign(this, { source, model });
+    const { element, body } = panel({ title: "What the model makes of them", class: "compare-outputs" });
+    this.element = element;
+    this.outputs = make("div", { class: "outputs" });
+    this.next = make("div", {});
+    body.append(this.outputs, this.next);
+  }
+
+  async show({ outputs, next }, { model, first, second, off }, isNewest) {
+    const { family } = this.model();
+    const rows = family === "writing" ? await this.afterBoth({ model, off }, first, second) : next;
+    if (!isNewest()) return;
+    this.drawOutputs(outputs.map((text) => text ?? ""), family);
+    fill(this.next, rows.length > 0 && table(CAPTIONS[family], rows.slice(0, FEW)));
+  }
+
+  drawOutputs(texts, family) {
+    const [one, other] = family === "translation" ? differing(...texts) : texts.map((text) => [{ text: tokenText(text), differs: texts[0] !== texts[1] }]);
+    const title = family === "translation" ? "" : family === "writing" ? ", the likeliest next word" : ", the answer";
+    fill(this.outputs, line(one, `First${title}`), line(other, `Second${title}`));
+  }
+
+  // What follows the whole of each sentence; the server tells what follows the words that both share.
+  async afterBoth(request, first, second) {
+    const tokens = await this.source.vocabulary(request.model);
+    const sheets = await Promise.all([first, second].map((text) => this.source.goOn({ ...request, text, ids: [], pulls: [] })));
+    const [one, other] = sheets.map(({ arrays }) => probabilities(arrays.logits.data));
+    return largestChanges(one, other, FEW).map((change) => ({ ...change, text: tokens[change.id] ?? "" }));
+  }
+}
+
+/** A number with its sign, a plus too. */
+export function withSign(number) {
+  return number > 0 ? `+${digits(number)}` : digits(number);
+}
+
+function line(words, title) {
+  const spans = words.map(({ text, differs }) => [make(differs ? "mark" : "span", { text }), " "]);
+  return make("div", {}, make("h3", { text: title }), make("p", { class: "output-line", dir: "auto" }, spans));
+}
+
+function table(caption, rows) {
+  const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
+  const lines = rows.map(({ text, first, second, change }) => make("tr", {},
+    make("th", { scope: "row", dir: "auto", text: tokenText(text) }),
+    [writeShare(first), writeShare(second), withSign(change)].map((number) => make("td", { class: "figure", text: number }))));
+  const room = { class: "table-room", tabindex: "0", role: "region", "aria-label": caption };
+  return make("div", room, make("table", { class: "numbers aligned" }, make("caption", { text: caption }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, lines)));
+}
