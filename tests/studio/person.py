@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import re
+from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
+from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 MATRIX = "Attention: rows ask, columns answer"
@@ -15,13 +18,6 @@ HALF = 6e-4  # what a weight may be off: the page gets it in 16 bits
 READ_GRID = """grid => [...grid.querySelectorAll("[role=row]")].slice(1).map(
     row => [...row.querySelectorAll("[role=gridcell]")].map(
         cell => cell.dataset.value === undefined ? null : Number(cell.dataset.value)))"""
-READ_PIXELS = """(canvas, points) => {
-    const pen = canvas.getContext("2d"), scale = canvas.width / canvas.getBoundingClientRect().width;
-    const at = (x, y) => pen.getImageData(Math.round(x * scale), Math.round(y * scale), 1, 1).data;
-    return points.map(([x, y]) => [...at(x, y)]);
-}"""
-READ_CANVAS = """canvas => ({width: canvas.width, height: canvas.height,
-    data: [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data]})"""
 READ_COLOURS = """([root, names]) => names.map(name => {
     const probe = document.createElement("span");
     probe.style.setProperty("color", `var(${name})`);
@@ -107,11 +103,12 @@ class Person:
 
     def drawn_colours(self) -> np.ndarray:
         """The colour of each cell of the large matrix, a little above its middle, where no digit stands."""
-        spots = self.spots()
-        height = spots[1, 0, 1] - spots[0, 0, 1]
-        points = (spots - [0, 0.36 * height]).reshape(-1, 2).tolist()
-        colours = self.page.locator(".picture-matrix canvas").first.evaluate(READ_PIXELS, points)
-        return np.array(colours)[:, :3].reshape(*spots.shape[:2], 3)
+        spots, canvas = self.spots(), self.page.locator(".picture-matrix canvas").first
+        height, box = spots[1, 0, 1] - spots[0, 0, 1], canvas.bounding_box()
+        drawn = pixels(canvas)
+        assert box is not None
+        x, y = np.moveaxis((spots - [0, 0.36 * height]) * drawn.shape[1] / box["width"], -1, 0).astype(int)
+        return drawn[y, x, :3]
 
     def cell(self, row: int, column: int) -> dict[str, float]:
         """Where to click for a cell."""
@@ -134,9 +131,9 @@ def numbers(grid: Locator) -> np.ndarray:
 
 
 def pixels(canvas: Locator) -> np.ndarray:
-    """All pixels of a canvas, rows x columns x (red, green, blue)."""
-    read = canvas.evaluate(READ_CANVAS)
-    return np.array(read["data"]).reshape(read["height"], read["width"], 4)[..., :3]
+    """All pixels of a canvas, rows x columns x (red, green, blue, how opaque)."""
+    picture = canvas.evaluate("canvas => canvas.toDataURL()").partition(",")[2]
+    return np.array(Image.open(BytesIO(base64.b64decode(picture))).convert("RGBA")).astype(int)
 
 
 def values(marks: Locator) -> list[float]:
