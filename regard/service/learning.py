@@ -19,6 +19,7 @@ from regard.service.course import total_steps
 from regard.service.homes import METRICS
 from regard.service.refusals import Busy
 
+LEARNER = (sys.executable, "-m", "regard.service.learner")
 LATEST = 50  # steps whose pace tells how long the others take
 GRACE = 10.0  # seconds to end in an orderly way
 
@@ -53,7 +54,7 @@ class Learning:
                 raise Busy(f"{place.name} is being trained already; wait for it")
             self._work, self._begun = None, time.monotonic()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "regard.service.learner", asked],
+                [*LEARNER, asked],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
                 start_new_session=True,  # Ctrl-C is for the server, which then ends it
             )  # fmt: skip
@@ -96,8 +97,8 @@ class Learning:
         return {"step": last, "steps": steps, "loss": loss, "left": max(0, steps - last) * pace}
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
-        """Hear where the process works; whatever else it says is passed over."""
-        assert process.stdout is not None
-        for line in process.stdout:
-            if self._work is None and line.startswith('"'):
-                self._work = Path(json.loads(line))
+        """Hear where the process works, to its end; whatever else it says is passed over."""
+        with process:  # closes both pipes, and waits
+            for line in process.stdout or ():
+                if self._work is None and line.startswith('"'):
+                    self._work = Path(json.loads(line))

@@ -124,7 +124,7 @@ class Entry:
 
     def course(self) -> dict[str, Any]:
         """How its training went, or goes."""
-        run = self.learning.run if self.learning else None
+        run = self.learning.run if self.learning and self.home is None else None
         return course(self.trained_home if run is None else Home(run, run))
 
     def loaded(self, snapshot: int | None = None) -> Loaded:

@@ -1,0 +1,93 @@
+"""Words that the demo's model never met, what French ones say, and which are nouns."""
+
+from __future__ import annotations
+
+import pytest
+
+from regard.inspection.tokens import Side
+from regard.service.notes import DemoNotes
+from regard.text.tokenizer import Tokenizer
+
+ENGLISH = "The animal didn't cross the street because it was too tired."
+FRENCH = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."
+WORDS = ["the", "animal", "didn't", "cross", "street", "because", "it", "was", "too", "tired"]
+
+
+@pytest.fixture(scope="module", params=["word", "bpe"])
+def sides(request):
+    """Both sentences as a tokenizer of words cuts them, and one of pieces."""
+    size = {"vocabulary": 300} if request.param == "bpe" else {}
+    tokenizer = Tokenizer.learn([ENGLISH, FRENCH], kind=request.param, normalisation="plain", **size)
+
+    def make(name, text):
+        return Side.of_text(name, tokenizer, text)
+
+    return make
+
+
+def words_at(side, positions):
+    return sorted({side.words[side.tokens[n].word].text for n in positions})
+
+
+def test_words_never_met_are_strange(sides):
+    notes = DemoNotes({"name": "demo", "words": WORDS})
+    assert notes.strange(sides("source", ENGLISH)) == set()
+    side = sides("source", "The animal didn’t cross the canal.")
+    strange = notes.strange(side)
+    covered = "".join(side.text[side.tokens[n].start : side.tokens[n].end] for n in sorted(strange))
+    assert covered.replace(" ", "").replace(".", "") == "canal"
+
+
+def test_what_is_written_is_not_called_strange(sides):
+    notes = DemoNotes({"name": "demo", "words": WORDS})
+    assert notes.strange(sides("target", FRENCH)) == set()
+
+
+def test_the_writing_model_reads_its_target(sides):
+    notes = DemoNotes({"name": "demo-writing", "words": WORDS})
+    assert notes.strange(sides("target", "The canal"))
+    assert notes.glosses(sides("target", "The animal"), None) == {}
+
+
+def test_french_words_have_a_gloss(sides):
+    notes = DemoNotes({"name": "demo", "words": WORDS})
+    source, target = sides("source", ENGLISH), sides("target", FRENCH.replace("'", "’"))
+    told = notes.glosses(target, source)
+    said = {word.text.replace("’", "'"): told.get(n) for n, word in enumerate(target.words)}
+    whole = " ".join(filter(None, said.values()))
+    assert "street" in said["rue"]
+    assert "it, masculine, as animal is" in whole
+    assert said["."] is None
+    assert notes.glosses(source, target) == {}
+
+
+def test_in_reverse_the_source_is_french(sides):
+    notes = DemoNotes({"name": "demo-reverse", "words": ["la", "rue"]})
+    source = sides("source", "la rue")
+    assert list(notes.glosses(source, sides("target", "the street")).values()) == ["the", "street"]
+    assert notes.strange(source) == set()
+    assert notes.strange(sides("source", "la banque"))
+    assert notes.nouns(source) == []
+
+
+def test_nouns_that_it_may_stand_for(sides):
+    notes = DemoNotes({"name": "demo", "words": WORDS})
+    side = sides("source", ENGLISH)
+    assert [side.words[n].text for n in notes.nouns(side)] == ["animal", "street"]
+
+
+def test_the_page_is_told(ask):
+    trace = ask("trace", model="small", text="The zebra was tired.", target="L'animal").json()
+    source, target = trace["sides"]["source"], trace["sides"]["target"]
+    assert [word["text"] for word in source["words"] if not word["known"]] == ["zebra"]
+    assert [word["gloss"] for word in target["words"]][1:] == ["the", "animal"]
+
+
+def test_it_pins_a_head_of_the_encoder(ask, read_sheet, lines):
+    trace = ask("trace", model="small", text=lines[0]).json()
+    pinned = trace["pinned"]
+    it = [word["text"] for word in trace["sides"]["source"]["words"]].index("it")
+    assert (pinned["kind"], pinned["query"]) == ("encoder", it)
+    weights = [read_sheet(trace, f"attention/encoder/{layer}").arrays["weights"] for layer in range(2)]
+    best = max(weights[layer][head, it, noun] for layer in range(2) for head in range(4) for noun in (1, 5))
+    assert weights[pinned["layer"]][pinned["head"], it, [1, 5]].max() == best

@@ -1,0 +1,68 @@
+"""Traces are kept by what they are of, and the one that was not asked for longest goes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from regard.service.refusals import Gone
+from regard.service.traces import Traces, id_of
+
+
+@dataclass
+class Fake:
+    """Something to keep."""
+
+    id: str
+    size: int = 1
+
+
+def test_the_one_unused_longest_goes_first():
+    traces = Traces(most=2)
+    for name in ("a", "b"):
+        traces.keep(Fake(name))
+    assert traces["a"].id == "a"
+    traces.keep(Fake("c"))
+    assert traces.find("b") is None
+    assert (traces["a"].id, traces["c"].id) == ("a", "c")
+    with pytest.raises(Gone, match="ask for it again"):
+        traces["b"]
+
+
+def test_large_ones_make_room():
+    traces = Traces(most=10, size=100)
+    for number in range(5):
+        traces.keep(Fake(str(number), 40))
+    assert len(traces) == 2
+    traces.keep(Fake("huge", 1000))  # the latest is always kept: somebody is about to ask for it
+    assert (len(traces), traces["huge"].id) == (1, "huge")
+
+
+def test_an_id_tells_requests_and_models_apart():
+    ids = {
+        id_of({"text": "a", "off": []}, "key"),
+        id_of({"text": "b", "off": []}, "key"),
+        id_of({"text": "a", "off": ["scaling"]}, "key"),
+        id_of({"text": "a", "off": []}, "other"),
+    }
+    assert len(ids) == 4
+    assert id_of({"off": [], "text": "a"}, "key") in ids
+
+
+def test_the_size_of_a_trace_grows_with_its_text(client, ask, models):
+    from regard.service import answers
+    from regard.service.requests import TraceAsked
+
+    traces = Traces()
+    short, long = (
+        answers.trace(models, traces, TraceAsked(model="small", text=text, target="la"))
+        for text in ("The", "The animal was too tired because it was too tired.")
+    )
+    kept = [sum(part.nbytes for part in _parts(each.seen)) for each in (short, long)]
+    assert short.size < long.size
+    assert all(size > held / 4 for size, held in zip((short.size, long.size), kept, strict=True))
+
+
+def _parts(seen):
+    return (seen.recording[name] for name in seen.recording.names if name.endswith((".weights", ".scores")))
