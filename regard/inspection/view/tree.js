@@ -26,7 +26,9 @@ export class Tree {
   /** Show another tree; `most` outranked ones stand in each column. */
   show(nodes, most = this.most) {
     const isOther = nodes !== this.nodes;
-    Object.assign(this, { nodes, most, layout: layOut(nodes, most), best: bestPath(nodes) });
+    // A space before letters belongs to a piece; before a mark alone, as in " ?", it is only French.
+    const isSpaced = nodes.some(({ text }) => /^ \p{L}/u.test(text));
+    Object.assign(this, { nodes, most, isSpaced, layout: layOut(nodes, most), best: bestPath(nodes) });
     if (isOther || !this.placeOf(this.selected)) this.selected = nodes.find((node) => node.place === 0)?.number ?? 0;
     this.draw();
     this.tell();
@@ -131,8 +133,7 @@ export class Tree {
 
   textOf(node) {
     const words = pathTo(this.nodes, node.number).slice(1).map(({ text }) => text);
-    const spaced = words.some((word) => word.startsWith(" "));
-    return words.join(spaced ? "" : " ").trim();
+    return (this.isSpaced ? words.join("") : words.map((word) => word.trim()).join(" ")).trim();
   }
 
   placeOf(number) {
