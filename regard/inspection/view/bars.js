@@ -15,7 +15,12 @@ export function bars({ label, items, largest = null, idea = "query", decimals = 
   const list = make("ul", { class: `bars of-${idea}${signed ? " signed" : ""}`, "aria-label": label });
   list.append(...shown.map((item) => bar(item, most, decimals)));
   const rest = items.length - shown.length;
-  return make("div", {}, list, rest > 0 && make("p", { class: "soft", text: `${rest} more words are not shown here.` }));
+  return make(
+    "div",
+    {},
+    list,
+    rest > 0 && make("p", { class: "soft", text: `${rest} more words are not shown here.` }),
+  );
 }
 
 function bar({ text, value, strong, masked }, most, decimals) {

@@ -26,7 +26,11 @@ export class Blocks {
       button.classList.toggle("is-partly-off", out > 0);
       const without = out ? `, ${out} of ${trace.heads} heads off` : "";
       adjust(button, { "aria-pressed": String(isPinned), "aria-label": attentionTitle(kind, layer) + without });
-      if (isPinned && !this.element.contains(this.element.ownerDocument.activeElement)) stopAt(this.element, "button", button);
+      if (isPinned && !this.element.contains(this.element.ownerDocument.activeElement)) stopAt(
+        this.element,
+        "button",
+        button,
+      );
     }
   }
 
@@ -36,7 +40,12 @@ export class Blocks {
     const [encoder, decoder, cross] = ["encoder", "decoder", "cross"].map(has);
     const columns = [
       encoder && this.column("Encoder", encoder.layers, ["encoder"], "source"),
-      decoder && this.column("Decoder", decoder.layers, cross ? ["decoder", "cross"] : ["decoder"], cross ? "target" : "words"),
+      decoder && this.column(
+        "Decoder",
+        decoder.layers,
+        cross ? ["decoder", "cross"] : ["decoder"],
+        cross ? "target" : "words",
+      ),
     ];
     this.element.classList.toggle("is-pair", !!(encoder && decoder));
     fill(this.element, columns);
@@ -45,19 +54,42 @@ export class Blocks {
   column(title, layers, kinds, below) {
     const blocks = [];
     for (let layer = layers - 1; layer >= 0; layer--) blocks.push(this.block(layer, kinds));
-    const words = make("button", { type: "button", class: "block-words", tabindex: "-1", text: "embeddings", onclick: () => this.ondescend(below) });
+    const words = make("button", {
+      type: "button",
+      class: "block-words",
+      tabindex: "-1",
+      text: "embeddings",
+      onclick: () => this.ondescend(below),
+    });
     adjust(words, { "aria-label": `${title}: embeddings and positions` });
-    return make("div", { class: `block-column ${title.toLowerCase()}` }, make("p", { class: "block-title", text: title }), blocks, words);
+    return make(
+      "div",
+      { class: `block-column ${title.toLowerCase()}` },
+      make("p", { class: "block-title", text: title }),
+      blocks,
+      words,
+    );
   }
 
   block(layer, kinds) {
     const buttons = kinds.map((kind) => {
-      const settings = { type: "button", tabindex: "-1", class: `block-attention ${kind}`, onclick: () => this.onpick(kind, layer) };
+      const settings = {
+        type: "button",
+        tabindex: "-1",
+        class: `block-attention ${kind}`,
+        onclick: () => this.onpick(kind, layer),
+      };
       const button = make("button", { ...settings, text: SHORT[kind] });
       this.attentions.push({ button, kind, layer });
       return button;
     });
     const number = make("span", { class: "block-number", "aria-hidden": "true", text: layer });
-    return make("div", { class: "block" }, number, buttons, make("span", { class: "block-feed", "aria-hidden": "true", text: "ff" }));
+    return make(
+      "div",
+      { class: "block" },
+      number,
+      buttons,
+      make("span", { class: "block-feed", "aria-hidden": "true", text: "ff" }),
+    );
   }
 }

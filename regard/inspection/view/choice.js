@@ -71,7 +71,8 @@ export class Choice {
     this.propose(before, after);
     const { kind, query, key } = this.chosen;
     if (!before || query === null) return;
-    const [was, is] = [before, after].map((trace) => trace.kinds.find(({ name }) => name === (kind ?? trace.pinned.kind)));
+    const kindIn = (trace) => trace.kinds.find(({ name }) => name === (kind ?? trace.pinned.kind));
+    const [was, is] = [kindIn(before), kindIn(after)];
     if (!was || !is || before.model !== after.model) return this.state.set({ query: null, key: null });
     const moved = (side, position) => sameWord(before.sides[side].tokens, after.sides[side].tokens, position);
     const place = moved(is.queries, query);
@@ -106,12 +107,13 @@ export function resolve(trace, { kind, layer, head, query, key }, proposal = nul
   };
 }
 
-/** The row whose largest weight on a true word is the largest, and in a row the cell of the largest weight. */
-export function telling(weights, rows, columns, from, to) {
+/** The row whose largest weight on a true word is the largest; rows and columns as a side's words or tokens. */
+export function telling(weights, rows, columns) {
   let best = { row: 0, weight: -1 };
-  for (let row = 0; row < rows; row++) {
-    if (isMark(from[row])) continue;
-    const weight = Math.max(...columnsOf(weights, row, columns).filter((_, column) => !isMark(to[column])));
+  for (let row = 0; row < rows.length; row++) {
+    if (isMark(rows[row])) continue;
+    const shares = columnsOf(weights, row, columns.length);
+    const weight = Math.max(...shares.filter((_, column) => !isMark(columns[column])));
     if (weight > best.weight) best = { row, weight };
   }
   return best.row;
@@ -135,7 +137,7 @@ function columnsOf(weights, row, columns) {
 function over(pinned, part) {
   const merged = { ...pinned, ...part };
   if ("kind" in part && part.kind !== pinned.kind && !("query" in part)) merged.query = null;
-  const isSameRow = merged.kind === pinned.kind && merged.query === pinned.query && merged.head === pinned.head && merged.layer === pinned.layer;
+  const isSameRow = ["kind", "layer", "head", "query"].every((name) => merged[name] === pinned[name]);
   if (!("key" in part) && !isSameRow) merged.key = null;
   return merged;
 }

@@ -21,9 +21,28 @@ export class Columns {
     const left = columns.length - places.length;
     const note = left > 0 ? ` The ${places.length} words with the most weight; ${left} are left out.` : "";
     const caption = make("caption", { text: `What each head looks at for “${word}”.${note}` });
-    const head = make("tr", {}, make("th", { scope: "col", text: "looks at" }), heads.map((each) => this.title(each.head, each.head === current)));
-    const body = places.map((key) => make("tr", {}, make("th", { scope: "row", dir: "auto", text: columns[key] }), heads.map(({ weights, head: number }) => this.cell(weights[key], !visible || visible[key] > 0, number === current))));
-    const sums = make("tr", {}, make("th", { scope: "row", text: "sum" }), heads.map(({ weights }) => make("td", { text: digits(weights.reduce((sum, weight) => sum + weight, 0), 2) })));
+    const head = make(
+      "tr",
+      {},
+      make("th", { scope: "col", text: "looks at" }),
+      heads.map((each) => this.title(each.head, each.head === current)),
+    );
+    const body = places.map((key) => make(
+      "tr",
+      {},
+      make("th", { scope: "row", dir: "auto", text: columns[key] }),
+      heads.map(({ weights, head: number }) => this.cell(
+        weights[key],
+        !visible || visible[key] > 0,
+        number === current,
+      )),
+    ));
+    const sums = make(
+      "tr",
+      {},
+      make("th", { scope: "row", text: "sum" }),
+      heads.map(({ weights }) => make("td", { text: digits(weights.reduce((sum, weight) => sum + weight, 0), 2) })),
+    );
     const table = make("table", {}, caption, make("thead", {}, head), make("tbody", {}, body), make("tfoot", {}, sums));
     fill(this.element, table);
     paint(table, () => this.dye());
@@ -35,7 +54,15 @@ export class Columns {
     const spread = (pick) => Float64Array.from(this.words.flatMap((_, key) => this.heads.map((each) => pick(each, key))));
     const weights = spread(({ weights: row }, key) => row[key]);
     const visible = this.visible && spread((_, key) => this.visible[key]);
-    return matrixSvg({ rows: this.words, columns: across, weights, visible, decimals: 2, rowIdea: "key", columnIdea: "ink" });
+    return matrixSvg({
+      rows: this.words,
+      columns: across,
+      weights,
+      visible,
+      decimals: 2,
+      rowIdea: "key",
+      columnIdea: "ink",
+    });
   }
 
   /** The same as a table. */
@@ -45,12 +72,25 @@ export class Columns {
   }
 
   title(head, isCurrent) {
-    const open = { type: "button", class: "quiet", "aria-pressed": String(isCurrent), onclick: () => this.onhead(head) };
-    return make("th", { scope: "col" }, make("button", open, make("span", { class: `hue hue-${head % 8}`, "aria-hidden": "true" }), `head ${head}`));
+    const open = {
+      type: "button",
+      class: "quiet",
+      "aria-pressed": String(isCurrent),
+      onclick: () => this.onhead(head),
+    };
+    return make(
+      "th",
+      { scope: "col" },
+      make("button", open, make("span", { class: `hue hue-${head % 8}`, "aria-hidden": "true" }), `head ${head}`),
+    );
   }
 
   cell(weight, isSeen, isCurrent) {
-    const element = make("td", { class: isCurrent ? "is-current" : null, "data-value": isSeen ? weight : null, text: isSeen ? digits(weight, 2) : "" });
+    const element = make("td", {
+      class: isCurrent ? "is-current" : null,
+      "data-value": isSeen ? weight : null,
+      text: isSeen ? digits(weight, 2) : "",
+    });
     if (isSeen) this.cells.push({ element, weight });
     else fill(element, unseen("masked")).classList.add("is-masked");
     return element;

@@ -19,7 +19,13 @@ export class Grid {
     this.onmove = onmove;
     this.onpin = onpin;
     this.onrelease = onrelease;
-    const settings = { class: "matrix-grid", role: "grid", tabindex: "0", "aria-label": label, "aria-readonly": "true" };
+    const settings = {
+      class: "matrix-grid",
+      role: "grid",
+      tabindex: "0",
+      "aria-label": label,
+      "aria-readonly": "true",
+    };
     this.element = make("div", { ...settings, onkeydown: (event) => this.press(event), onfocus, onblur });
   }
 
@@ -100,7 +106,9 @@ export class Grid {
     const corner = make("span", { role: "columnheader", "aria-colindex": "1", text: "word" });
     const row = make("div", { role: "row", "aria-rowindex": "1" }, corner);
     for (let column = first; column < last; column++) {
-      row.append(make("span", { role: "columnheader", "aria-colindex": column + 2, text: this.picture.columns[column] }));
+      row.append(
+        make("span", { role: "columnheader", "aria-colindex": column + 2, text: this.picture.columns[column] }),
+      );
     }
     return row;
   }

@@ -98,7 +98,12 @@ export class Heads {
       onclick: () => this.onpin(place), ondblclick: () => this.onisolate(place),
       onpointerenter: () => this.onhover(place), onfocus: () => this.onhover(place), onblur: () => this.onhover(null),
     }, canvas, number);
-    const flip = canSwitch && { type: "button", class: "thumb-cross", tabindex: "-1", onclick: () => this.onswitch(place) };
+    const flip = canSwitch && {
+      type: "button",
+      class: "thumb-cross",
+      tabindex: "-1",
+      onclick: () => this.onswitch(place),
+    };
     const cross = flip ? make("button", flip) : null;
     const element = make("div", { class: "thumb" }, open, cross);
     this.thumbs.push({ ...place, canvas, open, cross, element });
@@ -121,7 +126,13 @@ export class Heads {
       pen.fillStyle = ideaColour("ink");
       pen.fillText(`${attentionTitle(kind, layer)}, heads 0 to ${heads.length - 1}`, 16, row * line + 20);
       const own = this.thumbs.filter((thumb) => thumb.kind === kind && thumb.layer === layer);
-      own.forEach((thumb) => pen.drawImage(thumb.canvas, 16 + thumb.head * (size + 8), row * line + 26, size, size - 8));
+      own.forEach((thumb) => pen.drawImage(
+        thumb.canvas,
+        16 + thumb.head * (size + 8),
+        row * line + 26,
+        size,
+        size - 8,
+      ));
     });
     return canvas;
   }
@@ -136,8 +147,17 @@ export class Heads {
       let best = 0;
       for (let at = 1; at < height * width; at++) if (data[start + at] > data[start + best]) best = at;
       const { queries, keys } = this.trace.kinds.find(({ name }) => name === kind);
-      const word = (side, count, place) => (this.trace.sides[side].tokens.length === count ? this.trace.sides[side].tokens[place].text : "");
-      return [attentionTitle(kind, layer), head, data[start + best], word(queries, height, Math.floor(best / width)), word(keys, width, best % width)];
+      const word = (side, count, place) => {
+        const { tokens } = this.trace.sides[side];
+        return tokens.length === count ? tokens[place].text : "";
+      };
+      return [
+        attentionTitle(kind, layer),
+        head,
+        data[start + best],
+        word(queries, height, Math.floor(best / width)),
+        word(keys, width, best % width),
+      ];
     });
     return { columns: ["attention", "head", "largest weight", "from", "to"], rows };
   }

@@ -22,7 +22,12 @@ export class KeptSource {
   /** Whether a request can be answered; "trace" means another sentence, which a kept one never has. */
   can(name) {
     const has = (start) => Object.keys(this.data.sheets).some((path) => path.startsWith(start));
-    const table = { models: true, vocabulary: !!this.data.vocabulary, overview: has("overview"), layer: has("attention") };
+    const table = {
+      models: true,
+      vocabulary: !!this.data.vocabulary,
+      overview: has("overview"),
+      layer: has("attention"),
+    };
     return table[name] ?? (["vectors", "steps", "next"].includes(name) && has(`${name}/`));
   }
 

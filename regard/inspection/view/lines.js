@@ -39,7 +39,10 @@ export class Lines {
   /** Bring one word's lines forward; null returns to the pinned word. */
   point(row) {
     const strong = row ?? this.pinned;
-    for (const group of this.room.querySelectorAll("g")) group.classList.toggle("is-strong", group.dataset.row === String(strong));
+    for (const group of this.room.querySelectorAll("g")) group.classList.toggle(
+      "is-strong",
+      group.dataset.row === String(strong),
+    );
     this.room.classList.toggle("is-isolated", this.isolated !== null && this.isolated !== undefined);
     this.buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(place === strong)));
     const best = strong === null || strong === undefined ? [] : this.shares(strong);
@@ -52,21 +55,51 @@ export class Lines {
   /** The drawing with its words, for a file. */
   svg() {
     const height = this.height();
-    const words = (list, x, anchor, idea) => list.map((text, place) => svg("text", { x, y: place * ROW + ROW / 2, "text-anchor": anchor, "dominant-baseline": "central", fill: ideaColour(idea), text }));
-    const size = { viewBox: `-160 0 ${WIDTH + 320} ${height}`, width: WIDTH + 320, height, "font-family": "system-ui, sans-serif", "font-size": 14 };
+    const words = (list, x, anchor, idea) => list.map((text, place) => svg("text", {
+      x,
+      y: place * ROW + ROW / 2,
+      "text-anchor": anchor,
+      "dominant-baseline": "central",
+      fill: ideaColour(idea),
+      text,
+    }));
+    const size = {
+      viewBox: `-160 0 ${WIDTH + 320} ${height}`,
+      width: WIDTH + 320,
+      height,
+      "font-family": "system-ui, sans-serif",
+      "font-size": 14,
+    };
     const ground = svg("rect", { x: -160, width: WIDTH + 320, height, fill: ideaColour("card") });
-    return svg("svg", { xmlns: "http://www.w3.org/2000/svg", ...size }, ground, this.curves(), words(this.rows, -8, "end", "query"), words(this.columns, WIDTH + 8, "start", "key"));
+    return svg(
+      "svg",
+      { xmlns: "http://www.w3.org/2000/svg", ...size },
+      ground,
+      this.curves(),
+      words(this.rows, -8, "end", "query"),
+      words(this.columns, WIDTH + 8, "start", "key"),
+    );
   }
 
   draw() {
-    const size = { viewBox: `0 0 ${WIDTH} ${this.height()}`, preserveAspectRatio: "none", "aria-hidden": "true", height: this.height() };
+    const size = {
+      viewBox: `0 0 ${WIDTH} ${this.height()}`,
+      preserveAspectRatio: "none",
+      "aria-hidden": "true",
+      height: this.height(),
+    };
     fill(this.room, svg("svg", size, this.curves()));
   }
 
   curves() {
     const found = [];
     for (const { head, weights } of this.heads) {
-      weights.forEach((weight, at) => weight >= LEAST && found.push({ head, weight, row: Math.floor(at / this.columns.length), column: at % this.columns.length }));
+      weights.forEach((weight, at) => weight >= LEAST && found.push({
+        head,
+        weight,
+        row: Math.floor(at / this.columns.length),
+        column: at % this.columns.length,
+      }));
     }
     const kept = found.length > MOST ? found.toSorted((one, other) => other.weight - one.weight).slice(0, MOST) : found;
     const groups = this.rows.map((_, row) => svg("g", { "data-row": row }));
@@ -81,7 +114,12 @@ export class Lines {
   curve(row, column, weight, colour, shift) {
     const [from, to] = [row * ROW + ROW / 2 + shift, column * ROW + ROW / 2 + shift];
     const d = `M0 ${from} C${WIDTH * 0.45} ${from} ${WIDTH * 0.55} ${to} ${WIDTH} ${to}`;
-    const look = { fill: "none", stroke: colour, "stroke-width": 0.5 + 5.5 * weight, "stroke-opacity": 0.15 + 0.85 * weight };
+    const look = {
+      fill: "none",
+      stroke: colour,
+      "stroke-width": 0.5 + 5.5 * weight,
+      "stroke-opacity": 0.15 + 0.85 * weight,
+    };
     return svg("path", { d, ...look, "data-value": weight });
   }
 
@@ -94,7 +132,8 @@ export class Lines {
   }
 
   shares(row) {
-    return this.columns.map((_, column) => Math.max(...this.heads.map(({ weights }) => weights[row * this.columns.length + column])));
+    const start = row * this.columns.length;
+    return this.columns.map((_, column) => Math.max(...this.heads.map(({ weights }) => weights[start + column])));
   }
 
   word(text, row) {

@@ -4,7 +4,7 @@ import { make, fill, quoted } from "./dom.js";
 import { sentenceField, exampleList } from "./sentence.js";
 import { segments, choose, panel } from "./panel.js";
 import { Choice } from "./choice.js";
-import { Words, unknownSentence } from "./words.js";
+import { Readings } from "./readings.js";
 import { Blocks } from "./blocks.js";
 import { Heads } from "./heads.js";
 import { Picture } from "./picture.js";
@@ -12,17 +12,12 @@ import { Stepper } from "./stepper.js";
 import { Vectors } from "./vectors.js";
 import { Switches, flipped } from "./switches.js";
 import { PullPanel } from "./pull.js";
-import { sceneOf, rowOf, positionOf, sharpen } from "./scene.js";
+import { sceneOf, positionOf, sharpen } from "./scene.js";
 import { whenSeen } from "./seen.js";
 import { foldedTable } from "./table.js";
 import { offerSaves } from "./save.js";
-import { partsOf } from "./tracing.js";
 
 const LATER = 200; // milliseconds of rest before what stands further down is drawn
-const SIDES = {
-  source: { label: "The sentence, shaded by what is looked at", short: "It reads" },
-  target: { label: "What the model writes", short: "It writes" },
-};
 
 /** The tab. */
 export class LookTab {
@@ -38,7 +33,10 @@ export class LookTab {
 
   async show() {
     this.isShown = true;
-    fill(this.examples, this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples }));
+    fill(
+      this.examples,
+      this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples }),
+    );
     await this.refresh();
   }
 
@@ -49,18 +47,46 @@ export class LookTab {
   build() {
     const canType = this.source.can("trace");
     this.examples = make("div", { class: "examples-room" });
-    this.units = segments({ label: "Tokens as", choices: [["words", "Words"], ["pieces", "Pieces"]], chosen: "words", onchoose: (unit) => this.state.set({ words: unit === "words" }) });
-    const field = sentenceField({ state: this.state, readOnly: !canType, hint: "Type a sentence", label: canType ? "Your sentence" : "The sentence" });
-    this.readings = make("div", { class: "readings" });
-    this.notes = make("p", { class: "notes" });
-    const sentence = make("div", { class: "look-sentence", role: "group", "aria-label": "Sentence" }, field, make("div", { class: "sentence-tools" }, this.examples, this.units), this.readings, this.notes);
-    this.words = {};
-    this.root.append(sentence, make("div", { class: "look-grid" }, this.buildStack(), this.buildPicture(), this.buildSteps(), this.buildBelow()));
+    this.units = segments({
+      label: "Tokens as",
+      choices: [["words", "Words"], ["pieces", "Pieces"]],
+      chosen: "words",
+      onchoose: (unit) => this.state.set({ words: unit === "words" }),
+    });
+    const field = sentenceField({
+      state: this.state,
+      readOnly: !canType,
+      hint: "Type a sentence",
+      label: canType ? "Your sentence" : "The sentence",
+    });
+    this.readings = new Readings({
+      onhover: (row, column) => this.hover(row, column, "words"),
+      onpin: (part) => this.choice.pin(part),
+      onisolate: (row) => this.isolate(row),
+    });
+    const sentence = make(
+      "div",
+      { class: "look-sentence", role: "group", "aria-label": "Sentence" },
+      field,
+      make("div", { class: "sentence-tools" }, this.examples, this.units),
+      this.readings.element,
+      this.readings.notes,
+    );
+    this.root.append(
+      sentence,
+      make("div", { class: "look-grid" }, this.buildStack(), this.buildPicture(), this.buildSteps(), this.buildBelow()),
+    );
   }
 
   buildStack() {
-    const stack = panel({ title: `The stack. Click a head to open it${this.source.can("trace") ? ", press X to switch it off" : ""}`, class: "stack plain" });
-    this.blocks = new Blocks(stack.body, { onpick: (kind, layer) => this.choice.pin({ kind, layer, head: this.choice.pinned.head }), ondescend: () => this.vectors.element.scrollIntoView({ block: "nearest" }) });
+    const stack = panel({
+      title: `The stack. Click a head to open it${this.source.can("trace") ? ", press X to switch it off" : ""}`,
+      class: "stack plain",
+    });
+    this.blocks = new Blocks(stack.body, {
+      onpick: (kind, layer) => this.choice.pin({ kind, layer, head: this.choice.pinned.head }),
+      ondescend: () => this.vectors.element.scrollIntoView({ block: "nearest" }),
+    });
     this.heads = new Heads(stack.body, {
       onhover: (place) => this.choice.preview(place),
       onpin: ({ kind, layer, head }) => this.choice.pin({ kind, layer, head }),
@@ -89,7 +115,13 @@ export class LookTab {
 
   offer(card, what) {
     const address = (ending) => this.source.saveAddress(this.scene?.trace.trace ?? "none", ending);
-    offerSaves(card.foot, { ...what, address, link: () => this.state.link(), announce: this.announce, onerror: (sentence) => this.fail(new Error(sentence)) });
+    offerSaves(card.foot, {
+      ...what,
+      address,
+      link: () => this.state.link(),
+      announce: this.announce,
+      onerror: (sentence) => this.fail(new Error(sentence)),
+    });
   }
 
   buildSteps() {
@@ -111,11 +143,17 @@ export class LookTab {
     }
     if (source.can("trace")) {
       const pull = new PullPanel(below, this.context);
-      this.later.push(whenSeen(pull.element, ({ kind, layer, head, query }) => pull.show({ kind, layer, head, query })));
+      this.later.push(whenSeen(
+        pull.element,
+        ({ kind, layer, head, query }) => pull.show({ kind, layer, head, query }),
+      ));
     }
     if (source.can("vectors")) {
       below.append(this.vectors.element);
-      this.later.push(whenSeen(this.vectors.element, (scene) => this.vectors.show(scene.trace, scene.kindInfo.queries, scene.query).catch(fail)));
+      this.later.push(whenSeen(
+        this.vectors.element,
+        (scene) => this.vectors.show(scene.trace, scene.kindInfo.queries, scene.query).catch(fail),
+      ));
     }
     return below;
   }
@@ -140,7 +178,10 @@ export class LookTab {
     const number = ++this.drawn;
     const { now } = this.choice;
     try {
-      const [sheet, overview] = await Promise.all([this.source.layer(trace.trace, now.kind, now.layer, this.isWords), this.source.overview(trace.trace)]);
+      const [sheet, overview] = await Promise.all([
+        this.source.layer(trace.trace, now.kind, now.layer, this.isWords),
+        this.source.overview(trace.trace),
+      ]);
       if (number === this.drawn) this.draw(sceneOf(trace, now, sheet, this.isWords), overview);
     } catch (error) {
       if (number === this.drawn) this.fail(error);
@@ -150,7 +191,8 @@ export class LookTab {
   draw(scene, overview) {
     this.scene = scene;
     const isPreview = this.choice.previewed !== null;
-    this.drawWords();
+    this.readings.show(scene);
+    choose(this.units, scene.isWords ? "words" : "pieces");
     this.picture.show(scene, this.isolated);
     if (isPreview) return;
     const { trace } = scene;
@@ -161,41 +203,6 @@ export class LookTab {
     this.drawSteps(scene);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.later.forEach((draw) => draw(scene)), LATER);
-  }
-
-  drawWords() {
-    const { scene } = this;
-    for (const side of Object.keys(scene.trace.sides)) {
-      this.words[side] ??= this.wordsOf(side, scene.trace);
-      this.words[side].show(partsOf(scene.trace, side, scene.isWords), scene.isWords);
-    }
-    choose(this.units, scene.isWords ? "words" : "pieces");
-    const said = Object.values(scene.trace.sides).map(({ words }) => unknownSentence(words));
-    this.notes.textContent = said.filter(Boolean).join(" ");
-    this.shade(scene.row, null);
-  }
-
-  wordsOf(side, trace) {
-    const words = new Words(this.readings, {
-      ...(trace.sides.source ? SIDES[side] : SIDES.source),
-      onhover: (place) => this.hoverWord(side, place),
-      onpin: (place) => this.pinWord(side, place),
-      onisolate: (place) => side === this.scene.kindInfo.queries && this.isolate(place),
-    });
-    words.list.classList.add(side);
-    return words;
-  }
-
-  shade(row, column) {
-    const { scene } = this;
-    const { queries, keys } = scene.kindInfo;
-    const weights = rowOf(scene, row);
-    for (const [side, words] of Object.entries(this.words)) {
-      const asking = side === queries ? row : null;
-      const pinned = side === queries ? scene.row : null;
-      const isKeys = side === keys;
-      words.shade(isKeys ? weights : null, { asking, pinned, answering: isKeys ? (column ?? (row === scene.row ? scene.column : null)) : null });
-    }
   }
 
   async drawSteps(scene) {
@@ -220,30 +227,20 @@ export class LookTab {
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => {
       if (row >= this.scene.rows.length || column >= this.scene.columns.length) return;
-      this.shade(row ?? this.scene.row, column);
+      this.readings.shade(row ?? this.scene.row, column);
       this.picture.point(row, column, from);
     });
-  }
-
-  hoverWord(side, place) {
-    const { queries, keys } = this.scene.kindInfo;
-    if (place === null) this.hover(null, null, "words");
-    else if (side === queries) this.hover(place, null, "words");
-    else if (side === keys) this.hover(this.scene.row, place, "words");
-  }
-
-  pinWord(side, place) {
-    const { trace, kindInfo, isWords } = this.scene;
-    const query = positionOf(partsOf(trace, side, isWords)[place], place);
-    if (kindInfo.queries === side) return this.choice.pin({ query });
-    const other = trace.kinds.findLast((kind) => kind.queries === side);
-    return other ? this.choice.pin({ kind: other.name, layer: Math.min(this.scene.layer, other.layers - 1), head: this.scene.head, query }) : null;
   }
 
   pinCell(row, column) {
     const { rows, columns } = this.scene;
     const at = row ?? this.scene.row;
-    const part = { kind: this.scene.kind, layer: this.scene.layer, head: this.scene.head, query: positionOf(rows[at], at) };
+    const part = {
+      kind: this.scene.kind,
+      layer: this.scene.layer,
+      head: this.scene.head,
+      query: positionOf(rows[at], at),
+    };
     const key = column === null ? null : positionOf(columns[column], column);
     this.choice.pin({ ...part, key });
   }

@@ -8,6 +8,7 @@ import { sizedPen, drawBase, drawMoving } from "./matrix_drawing.js";
 import { matrixSvg } from "./matrix_svg.js";
 
 const LONGEST_LABEL = 48;
+const PLAIN = { numbers: "telling", decimals: 2, signed: false, largest: null, isStretched: false };
 
 /**
  * new Matrix(root, {label}); then show({rows, columns, weights, ...}) as often as needed.
@@ -34,12 +35,26 @@ export class Matrix {
     this.build();
   }
 
-  /** Show numbers; `weights` row by row, flat or as lists; `turned` draws columns as rows, events stay as given. */
-  show({ rows, columns, weights, visible = null, pinned = null, numbers = "telling", decimals = 2, turned = false, signed = false, largest = null, isolated = null, isStretched = false }) {
-    const given = { rows: rows.map(clip), columns: columns.map(clip), weights: flat(weights), visible: visible && flat(visible) };
+  /**
+   * Show numbers: {rows, columns, weights, visible, pinned, numbers, decimals, turned, signed, largest, isolated}.
+   *
+   * weights     row by row, flat or as lists; visible likewise, 0 for what is masked
+   * numbers     "telling" (the row looked at, and large ones), "all" or "none", with so many `decimals`
+   * turned      draws columns as rows; events stay as given
+   * signed      colours for numbers of both signs, up to `largest`
+   * isolated    the row beside which others fade
+   */
+  show({ rows, columns, weights, visible = null, pinned = null, turned = false, isolated = null, ...look }) {
+    const given = {
+      rows: rows.map(clip),
+      columns: columns.map(clip),
+      weights: flat(weights),
+      visible: visible && flat(visible),
+    };
     const picture = turned ? transposed(given) : given;
     this.turned = turned;
-    this.picture = { ...picture, numbers, decimals, signed, isStretched, largest: largest ?? largestOf(picture.weights) };
+    this.picture = { ...PLAIN, ...look, ...picture };
+    this.picture.largest ??= largestOf(picture.weights);
     this.picture.rowIdea = turned ? this.columnIdea : this.rowIdea;
     this.picture.columnIdea = turned ? this.rowIdea : this.columnIdea;
     this.pinned = pinned && this.swapped(pinned);
@@ -89,7 +104,10 @@ export class Matrix {
     const { rows, columns, weights, visible } = this.picture;
     const lines = rows.map((label, row) => {
       const from = row * columns.length;
-      return [label, ...columns.map((_, column) => (!visible || visible[from + column] > 0 ? weights[from + column] : ""))];
+      return [
+        label,
+        ...columns.map((_, column) => (!visible || visible[from + column] > 0 ? weights[from + column] : "")),
+      ];
     });
     return { columns: ["word", ...columns], rows: lines };
   }
@@ -211,9 +229,9 @@ export class Matrix {
   }
 
   told({ row, column }) {
-    const value = row === null || column === null ? null : this.picture.weights[row * this.picture.columns.length + column];
-    const [rowLabel, columnLabel] = [this.picture.rows[row] ?? null, this.picture.columns[column] ?? null];
-    const { visible, columns } = this.picture;
+    const { rows, columns, weights, visible } = this.picture;
+    const value = row === null || column === null ? null : weights[row * columns.length + column];
+    const [rowLabel, columnLabel] = [rows[row] ?? null, columns[column] ?? null];
     const masked = value !== null && !!visible && !visible[row * columns.length + column];
     return this.turned
       ? { row: column, column: row, value, masked, rowLabel: columnLabel, columnLabel: rowLabel }

@@ -47,7 +47,12 @@ export function drawMoving(pen, picture, plan, { pinned, current, focused, isola
   pen.clip();
   if (isolated !== null && isolated !== undefined) fadeOthers(pen, plan, isolated);
   if (pinned && picture.numbers !== "all" && picture.numbers !== "none") drawRowNumbers(pen, picture, plan, pinned.row);
-  if (current && current.row !== pinned?.row && picture.numbers !== "none") drawRowNumbers(pen, picture, plan, current.row);
+  if (current && current.row !== pinned?.row && picture.numbers !== "none") drawRowNumbers(
+    pen,
+    picture,
+    plan,
+    current.row,
+  );
   if (current) outline(pen, plan, current, ideaColour("ink"), 1.5);
   if (pinned) outline(pen, plan, pinned, ideaColour("pin"), 2.5);
   if (focused) outline(pen, plan, focused, ideaColour("ink"), 2.5, 2.5);

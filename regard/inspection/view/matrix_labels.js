@@ -14,7 +14,13 @@ export function drawLabels(pen, picture, plan, strong, onlyStrong = false) {
     if (onlyStrong ? row === strong.row : row % rowStep === 0) drawRowLabel(pen, picture, plan, row, onlyStrong);
   }
   for (let column = firstColumn; column < lastColumn; column++) {
-    if (onlyStrong ? column === strong.column : column % columnStep === 0) drawColumnLabel(pen, picture, plan, column, onlyStrong);
+    if (onlyStrong ? column === strong.column : column % columnStep === 0) drawColumnLabel(
+      pen,
+      picture,
+      plan,
+      column,
+      onlyStrong,
+    );
   }
 }
 

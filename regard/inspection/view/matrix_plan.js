@@ -4,7 +4,8 @@ const READABLE = 15; // pixels of a cell below which labels would run into each 
 const ENLARGED = 24;
 const LARGEST_WIDTH = 56;
 const LARGEST_HEIGHT = 40;
-export const SANS = "-apple-system, BlinkMacSystemFont, 'Segoe UI', Inter, Roboto, 'Noto Sans', 'Liberation Sans', Arial, system-ui, sans-serif";
+export const SANS =
+  "-apple-system, BlinkMacSystemFont, 'Segoe UI', Inter, Roboto, 'Noto Sans', 'Liberation Sans', Arial, system-ui, sans-serif";
 export const MONO = "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
 /** A plan for a picture in a box; `enlarged` keeps cells readable and lets them scroll. */
@@ -21,7 +22,10 @@ export function planOf(picture, width, height, enlarged = false) {
   const fits = across >= READABLE && down >= READABLE;
   const least = enlarged && !fits ? ENLARGED : 0;
   const cellWidth = Math.max(least, Math.min(across, isFlat ? Math.max(LARGEST_WIDTH, longest + 8) : LARGEST_WIDTH));
-  const cellHeight = Math.max(least, Math.min(down, LARGEST_HEIGHT, picture.isStretched ? down : Math.max(cellWidth, READABLE)));
+  const cellHeight = Math.max(
+    least,
+    Math.min(down, LARGEST_HEIGHT, picture.isStretched ? down : Math.max(cellWidth, READABLE)),
+  );
   const full = { width: left + cellWidth * columns + 2, height: top + cellHeight * rows + 2 };
   const box = { width: Math.min(width, full.width), height: height ? Math.min(height, full.height) : full.height };
   return { left, top, cellWidth, cellHeight, rows, columns, isFlat, fits, full, ...box, scrollX: 0, scrollY: 0 };

@@ -10,10 +10,16 @@ const MOST = 40000; // cells beyond which a drawing is no longer of use to anyon
 
 /** The whole picture as an svg element. */
 export function matrixSvg(picture) {
-  if (picture.weights.length > MOST) throw new Error(`This matrix has ${picture.weights.length} cells, too many for an SVG; save the PNG.`);
+  if (picture.weights.length > MOST) throw new Error(
+    `This matrix has ${picture.weights.length} cells, too many for an SVG; save the PNG.`,
+  );
   const plan = planOf(picture, WIDTH, null, true);
   const { width, height } = plan.full;
-  const size = { viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`, width: Math.ceil(width), height: Math.ceil(height) };
+  const size = {
+    viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`,
+    width: Math.ceil(width),
+    height: Math.ceil(height),
+  };
   const drawing = svg("svg", { xmlns: "http://www.w3.org/2000/svg", ...size, "font-family": SANS, "font-size": 13 });
   drawing.append(svg("rect", { width: "100%", height: "100%", fill: ideaColour("card") }), hatch());
   picture.rows.forEach((label, row) => drawing.append(rowLabel(picture, plan, label, row)));

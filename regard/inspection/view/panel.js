@@ -14,12 +14,17 @@ export function panel({ title, class: name = "", level = 2 }) {
 
 /** Buttons of which one is chosen: segments({label, choices: [[value, text], ...], chosen, onchoose}). */
 export function segments({ label, choices, chosen, onchoose }) {
-  const buttons = choices.map(([value, text]) =>
-    make("button", { type: "button", text, "aria-pressed": String(value === chosen), "data-value": value, onclick: () => onchoose(value) }));
+  const buttons = choices.map(([value, text]) => {
+    const pressed = { "aria-pressed": String(value === chosen), onclick: () => onchoose(value) };
+    return make("button", { type: "button", text, "data-value": value, ...pressed });
+  });
   return make("div", { class: "segments", role: "group", "aria-label": label }, buttons);
 }
 
 /** Mark the chosen one of such buttons. */
 export function choose(group, chosen) {
-  for (const button of group.children) button.setAttribute("aria-pressed", String(button.dataset.value === String(chosen)));
+  for (const button of group.children) button.setAttribute(
+    "aria-pressed",
+    String(button.dataset.value === String(chosen)),
+  );
 }

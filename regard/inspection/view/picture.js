@@ -17,7 +17,9 @@ const TITLES = {
   lines: "a line runs from each word that asks to what it looks at",
   heads: "beside the other heads of its layer, for one word",
 };
-const LATER = "The hatched cells are words that come later. This decoder writes one word after another, so a word can look only at itself and at what stands before it: the rest was not there yet. That is its mask, not a fault.";
+const LATER =
+  "The hatched cells are words that come later. This decoder writes one word after another, so a word can look only " +
+  "at itself and at what stands before it: the rest was not there yet. That is its mask, not a fault.";
 
 /** The panel in the middle of the page. */
 export class Picture {
@@ -25,14 +27,26 @@ export class Picture {
     Object.assign(this, { state, source, onhover, onhead });
     this.card = panel({ title: "Attention", class: "picture" });
     this.element = this.card.element;
-    this.kinds = segments({ label: "Picture", choices: KINDS, chosen: "matrix", onchoose: (picture) => state.set({ picture }) });
+    this.kinds = segments({
+      label: "Picture",
+      choices: KINDS,
+      chosen: "matrix",
+      onchoose: (picture) => state.set({ picture }),
+    });
     this.switchButton = make("button", { type: "button", class: "switch-head", onclick: onswitch });
     this.chips = make("div", { class: "chips", role: "group", "aria-label": "Heads to show" });
     this.rooms = Object.fromEntries(KINDS.map(([name]) => [name, make("div", { class: `picture-${name}` })]));
     this.reading = make("p", { class: "reading" });
     this.why = make("p", { class: "why" });
     this.legend = make("div", {});
-    this.card.body.append(make("div", { class: "toolbar" }, this.kinds, this.switchButton), this.chips, ...Object.values(this.rooms), this.reading, this.legend, this.why);
+    this.card.body.append(
+      make("div", { class: "toolbar" }, this.kinds, this.switchButton),
+      this.chips,
+      ...Object.values(this.rooms),
+      this.reading,
+      this.legend,
+      this.why,
+    );
     this.build({ onpin, onisolate, onrelease });
     this.offer(announce, fail);
     state.on(["picture", "heads"], () => this.scene && this.show(this.scene, this.isolated));
@@ -49,13 +63,25 @@ export class Picture {
     this.matrix.onisolate = ({ row }) => onisolate(row);
     this.matrix.onrelease = onrelease;
     const onrow = (row) => this.onhover(row, null, "lines");
-    this.lines = new Lines(this.rooms.lines, { onhover: onrow, onpin: (row) => onpin(row, null), onisolate, onrelease });
+    this.lines = new Lines(
+      this.rooms.lines,
+      { onhover: onrow, onpin: (row) => onpin(row, null), onisolate, onrelease },
+    );
     this.columns = new Columns(this.rooms.heads, { onhead: this.onhead });
   }
 
   offer(announce, fail) {
-    const choice = () => ({ kind: this.scene.kind, layer: this.scene.layer, head: this.scene.head, words: this.scene.isWords || null });
-    const address = (ending) => this.source.saveAddress(this.scene?.trace.trace ?? "none", ending, ending === "npz" || !this.scene ? {} : choice());
+    const choice = () => ({
+      kind: this.scene.kind,
+      layer: this.scene.layer,
+      head: this.scene.head,
+      words: this.scene.isWords || null,
+    });
+    const address = (ending) => this.source.saveAddress(
+      this.scene?.trace.trace ?? "none",
+      ending,
+      ending === "npz" || !this.scene ? {} : choice(),
+    );
     const shown = () => ({ matrix: this.matrix, lines: this.lines, heads: this.columns })[this.shape];
     const table = () => (this.shape === "heads" ? this.columns : this.matrix).table();
     this.table = foldedTable({ caption: "The weights of this head", give: () => this.matrix.table() });
@@ -80,7 +106,8 @@ export class Picture {
   show(scene, isolated) {
     Object.assign(this, { scene, isolated });
     const { kind, layer, head, trace } = scene;
-    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}${isOff(trace.off, kind, layer, head) ? " (switched off)" : ""}`;
+    const out = isOff(trace.off, kind, layer, head) ? " (switched off)" : "";
+    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}${out}`;
     choose(this.kinds, this.shape);
     for (const [name, room] of Object.entries(this.rooms)) room.hidden = name !== this.shape;
     this.showSwitch(trace.off, scene);
@@ -122,7 +149,13 @@ export class Picture {
     if (this.shape !== "heads") return;
     const [start, end] = [scene.row * columns.length, (scene.row + 1) * columns.length];
     const cut = heads.map(({ head, weights }) => ({ head, weights: weights.subarray(start, end) }));
-    this.columns.show({ word: rows[scene.row], columns, heads: cut, visible: scene.visible.subarray(start, end), current: scene.head });
+    this.columns.show({
+      word: rows[scene.row],
+      columns,
+      heads: cut,
+      visible: scene.visible.subarray(start, end),
+      current: scene.head,
+    });
   }
 
   drawMatrix(rows, columns) {
@@ -132,7 +165,11 @@ export class Picture {
 
   showSwitch(off, { kind, layer, head }) {
     const out = isOff(off, kind, layer, head);
-    adjust(this.switchButton, { text: `Switch head ${head} ${out ? "on" : "off"} (X)`, hidden: !this.source.can("trace"), "aria-pressed": String(out) });
+    adjust(this.switchButton, {
+      text: `Switch head ${head} ${out ? "on" : "off"} (X)`,
+      hidden: !this.source.can("trace"),
+      "aria-pressed": String(out),
+    });
   }
 
   chosenHeads() {
@@ -147,8 +184,9 @@ export class Picture {
     if (this.chips.hidden) return;
     const chosen = new Set(this.chosenHeads());
     const flip = (head) => {
-      const next = chosen.has(head) ? [...chosen].filter((each) => each !== head) : [...chosen, head].sort((one, other) => one - other);
-      this.state.set({ heads: next });
+      const others = [...chosen].filter((each) => each !== head);
+      const heads = chosen.has(head) ? others : [...others, head].sort((one, other) => one - other);
+      this.state.set({ heads });
     };
     const chip = (head) => make("button", {
       type: "button", class: "chip", "aria-pressed": String(chosen.has(head)), onclick: () => flip(head),

@@ -25,15 +25,27 @@ export function offerSaves(root, { name, canvas, svg, table, address, link, anno
   };
   const list = make("ul", { class: "saves" });
   const offer = (text, label, work) =>
-    list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick: saving(work) })));
+    list.append(
+      make(
+        "li",
+        {},
+        make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick: saving(work) }),
+      ),
+    );
   if (canvas || svg) offer("PNG", `Save ${name} as PNG`, png);
   if (svg) offer("SVG", `Save ${name} as SVG`, () => saveSvg(name, svg()));
   if (table) offer("CSV", `Save ${name} as CSV`, () => saveCsv(name, table()));
   for (const [ending, text] of Object.entries(SERVED)) {
-    if (address?.(ending)) offer(text, `Save the sentence as ${text}`, () => visit(address(ending), `${fileName(name)}.${ending}`));
+    if (address?.(ending)) offer(
+      text,
+      `Save the sentence as ${text}`,
+      () => visit(address(ending), `${fileName(name)}.${ending}`),
+    );
   }
   if (link?.()) offer("Link", "Copy a link to what is seen", () => copyLink(link(), announce));
-  root.append(make("details", { class: "save" }, make("summary", { text: "Save", "aria-label": `Save ${name}` }), list));
+  root.append(
+    make("details", { class: "save" }, make("summary", { text: "Save", "aria-label": `Save ${name}` }), list),
+  );
 }
 
 /** A table as text for a spreadsheet. */

@@ -14,10 +14,26 @@ export function sceneOf(trace, choice, sheet, isWords) {
   const rows = partsOf(trace, kind.queries, isWords);
   const columns = partsOf(trace, kind.keys, isWords);
   const weights = headOf(sheet, choice.head);
-  const row = choice.query === null ? telling(weights, rows.length, columns.length, rows, columns) : placeOf(rows, choice.query);
+  const row = choice.query === null ? telling(weights, rows, columns) : placeOf(rows, choice.query);
   const column = choice.key === null ? largestIn(weights, row, columns.length) : placeOf(columns, choice.key);
-  const place = { query: choice.query ?? positionOf(rows[row], row), key: choice.key ?? positionOf(columns[column], column) };
-  return { ...choice, ...place, trace, kindInfo: kind, rows, columns, weights, visible: sheet.arrays.visible.data, sheet, row, column, isWords };
+  const place = {
+    query: choice.query ?? positionOf(rows[row], row),
+    key: choice.key ?? positionOf(columns[column], column),
+  };
+  return {
+    ...choice,
+    ...place,
+    trace,
+    kindInfo: kind,
+    rows,
+    columns,
+    weights,
+    visible: sheet.arrays.visible.data,
+    sheet,
+    row,
+    column,
+    isWords,
+  };
 }
 
 /** The weights of one head out of a layer's sheet, row by row. */

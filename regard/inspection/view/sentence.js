@@ -30,7 +30,11 @@ export function sentenceField({ state, name = "text", label = "Your sentence", r
 /** Sentences to begin with: a list to choose from that puts one into the field. */
 export function exampleList({ state, name = "text", examples }) {
   const choice = make("select", { "aria-label": "Examples" });
-  fill(choice, make("option", { value: "", text: "Examples" }), examples.map((text, place) => make("option", { value: place, text })));
+  fill(
+    choice,
+    make("option", { value: "", text: "Examples" }),
+    examples.map((text, place) => make("option", { value: place, text })),
+  );
   choice.addEventListener("change", () => {
     if (choice.value !== "") state.set({ [name]: examples[choice.value], query: null, key: null }, { push: true });
     choice.value = "";

@@ -14,11 +14,36 @@ import { DemoPanel } from "./demo.js";
 const TABS = [
   { name: "demo", title: "Demo", Tab: DemoPanel, fits: (model) => !isReady(model) },
   { name: "look", title: "Look", Tab: LookTab, fits: isReady },
-  { name: "compare", title: "Compare", Tab: CompareTab, fits: (model, source) => isReady(model) && source.can("compare") },
-  { name: "translate", title: "Translate", Tab: TranslateTab, fits: (model, source) => isReady(model) && model.family === "translation" && tellsNext(source) },
-  { name: "write", title: "Write", Tab: WriteTab, fits: (model, source) => isReady(model) && model.family !== "reading" && tellsNext(source) },
-  { name: "read", title: "Read", Tab: ReadTab, fits: (model, source) => isReady(model) && model.family === "reading" && source.can("fill") },
-  { name: "training", title: "Training", Tab: TrainingTab, fits: (model, source) => isReady(model) && model.snapshots.length > 0 && source.can("course") },
+  {
+    name: "compare",
+    title: "Compare",
+    Tab: CompareTab,
+    fits: (model, source) => isReady(model) && source.can("compare"),
+  },
+  {
+    name: "translate",
+    title: "Translate",
+    Tab: TranslateTab,
+    fits: (model, source) => isReady(model) && model.family === "translation" && tellsNext(source),
+  },
+  {
+    name: "write",
+    title: "Write",
+    Tab: WriteTab,
+    fits: (model, source) => isReady(model) && model.family !== "reading" && tellsNext(source),
+  },
+  {
+    name: "read",
+    title: "Read",
+    Tab: ReadTab,
+    fits: (model, source) => isReady(model) && model.family === "reading" && source.can("fill"),
+  },
+  {
+    name: "training",
+    title: "Training",
+    Tab: TrainingTab,
+    fits: (model, source) => isReady(model) && model.snapshots.length > 0 && source.can("course"),
+  },
   { name: "byhand", title: "By hand", Tab: ByHandTab, fits: () => true },
 ];
 
@@ -71,18 +96,51 @@ export class Shell {
 
   build() {
     const title = make(this.isPage ? "h1" : "h2", { class: "title", text: "Regard" });
-    this.tabList = make("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: (event) => this.walkTabs(event) });
+    this.tabList = make(
+      "div",
+      { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: (event) => this.walkTabs(event) },
+    );
     this.modelTitle = make("p", { class: "model-title" });
     const id = uniqueId("model");
-    const take = () => this.state.set({ model: this.choice.value, off: [], pulls: [], snapshot: null, target: null, kind: null, layer: null, head: null, query: null, key: null }, { push: true });
+    const take = () => this.state.set(
+      {
+        model: this.choice.value,
+        off: [],
+        pulls: [],
+        snapshot: null,
+        target: null,
+        kind: null,
+        layer: null,
+        head: null,
+        query: null,
+        key: null,
+      },
+      { push: true },
+    );
     this.choice = make("select", { id, onchange: take });
-    this.choiceRow = make("p", { class: "model-choice", hidden: true }, make("label", { for: id, text: "Model" }), this.choice);
+    this.choiceRow = make(
+      "p",
+      { class: "model-choice", hidden: true },
+      make("label", { for: id, text: "Model" }),
+      this.choice,
+    );
     this.tools = make("div", { class: "header-tools" });
-    const header = make(this.isPage ? "header" : "div", { class: "header" }, title, this.tabList, this.modelTitle, this.choiceRow, this.tools);
+    const header = make(
+      this.isPage ? "header" : "div",
+      { class: "header" },
+      title,
+      this.tabList,
+      this.modelTitle,
+      this.choiceRow,
+      this.tools,
+    );
     this.alert = make("div", { class: "alert", role: "alert" });
     this.status = make("p", { class: "unseen", role: "status", "aria-live": "polite" });
     this.body = make(this.isPage ? "main" : "div", { class: "main", id: uniqueId("main"), tabindex: "-1" }, this.alert);
-    const skip = this.isPage && make("a", { class: "skip", href: `#${this.body.id}`, text: "Skip to the picture", onclick: (event) => this.skip(event) });
+    const skip = this.isPage && make(
+      "a",
+      { class: "skip", href: `#${this.body.id}`, text: "Skip to the picture", onclick: (event) => this.skip(event) },
+    );
     fill(this.root, skip, header, this.body, this.status);
   }
 
@@ -130,7 +188,10 @@ export class Shell {
 
   openTab({ name, Tab }) {
     if (!this.open.has(name)) {
-      const panel = make("div", { class: `tab ${name}`, id: uniqueId("tab"), role: "tabpanel", "aria-labelledby": this.tabId(name) });
+      const panel = make(
+        "div",
+        { class: `tab ${name}`, id: uniqueId("tab"), role: "tabpanel", "aria-labelledby": this.tabId(name) },
+      );
       this.body.append(panel);
       this.open.set(name, { panel, tab: new Tab(panel, this.context) });
       this.tabList.querySelector(`#${this.tabId(name)}`)?.setAttribute("aria-controls", panel.id);
@@ -147,7 +208,8 @@ export class Shell {
     const names = this.fitting().map(({ name }) => name);
     const at = names.findIndex((name) => this.tabId(name) === event.target.id);
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const to = event.key === "Home" ? 0 : event.key === "End" ? names.length - 1 : step && (at + step + names.length) % names.length;
+    const ends = { Home: 0, End: names.length - 1 };
+    const to = ends[event.key] ?? (step && (at + step + names.length) % names.length);
     if (to === undefined || at < 0) return;
     event.preventDefault();
     this.state.set({ tab: names[to] });

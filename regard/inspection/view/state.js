@@ -87,7 +87,7 @@ export class State {
 
   change(name, value) {
     const before = this.values[name] === undefined ? undefined : field(name).write(this.values[name]);
-    const isEmpty = value === null || value === undefined || (Array.isArray(value) && !value.length && name !== "heads");
+    const isEmpty = (value ?? null) === null || (Array.isArray(value) && !value.length && name !== "heads");
     if (isEmpty) delete this.values[name];
     else this.values[name] = value;
     return before !== (isEmpty ? undefined : field(name).write(value));

@@ -44,34 +44,69 @@ export function pictureOf(name, cell) {
 
 const LINES = {
   keys: (cell) => firstOf(cell.vector("keys")),
-  products: (cell) => `${digits(cell.vector("query")[0], 3)} × ${digits(cell.vector("keys")[0], 3)} = ${digits(cell.vector("products")[0], 3)}, …`,
-  scores: (cell) => `q · k = ${digits(cell.number("scores"))}`,
-  scaled: (cell) => `${digits(cell.number("scores"))} / ${digits(cell.meta.divisor)} = ${digits(cell.number("scaled"))}`,
-  masked: (cell) => (cell.number("masked") === -Infinity ? "−∞: may not look" : `${digits(cell.number("masked"))}: may look`),
-  exponentials: (cell) => `e^(${digits(cell.number("masked"))} − ${digits(largest(cell))}) = ${digits(cell.number("exponentials"))}`,
+  products: (cell) => `${first(cell, "query")} × ${first(cell, "keys")} = ${first(cell, "products")}, …`,
+  scores: (cell) => `q · k = ${of(cell, "scores")}`,
+  scaled: (cell) => `${of(cell, "scores")} / ${digits(cell.meta.divisor)} = ${of(cell, "scaled")}`,
+  masked: (cell) => (cell.number("masked") === -Infinity ? "−∞: may not look" : `${of(cell, "masked")}: may look`),
+  exponentials: (cell) => `e^(${of(cell, "masked")} − ${digits(largest(cell))}) = ${of(cell, "exponentials")}`,
   sum: (cell) => `Σ = ${digits(cell.arrays.sum.data[0])}`,
-  weights: (cell) => `${digits(cell.number("exponentials"))} / ${digits(cell.arrays.sum.data[0])} = ${digits(cell.number("weights"))}`,
+  weights: (cell) => `${of(cell, "exponentials")} / ${digits(cell.arrays.sum.data[0])} = ${of(cell, "weights")}`,
   values: (cell) => firstOf(cell.vector("values")),
-  weighted: (cell) => `${digits(cell.number("weights"))} × ${digits(cell.vector("values")[0], 3)} = ${digits(cell.vector("weighted")[0], 3)}, …`,
+  weighted: (cell) => `${of(cell, "weights")} × ${first(cell, "values")} = ${first(cell, "weighted")}, …`,
   contributions: (cell) => `${cell.arrays.contributions.shape[0]} heads`,
-  residual: (cell) => sumLine(cell),
+  residual: (cell) => `${first(cell, "input")} + ${first(cell, "output")} = ${first(cell, "residual")}, …`.replace("+ −", "− "),
 };
 
 const PICTURES = {
   query: (cell) => strips({ label: `The query of ${cell.word}`, vectors: [named("q", "query", cell.vector("query"))] }),
   keys: (cell) => strips({ label: `The key of ${cell.other}`, vectors: [named("k", "key", cell.vector("keys"))] }),
-  products: (cell) => [terms(cell), strips({ label: `Query of ${cell.word}, key of ${cell.other}, number by number`, vectors: [named("q", "query", cell.vector("query")), named("k", "key", cell.vector("keys")), named("q k", "ink", cell.vector("products"))] })],
+  products: (cell) => [
+    terms(cell),
+    strips({
+      label: `Query of ${cell.word}, key of ${cell.other}, number by number`,
+      vectors: [
+        named("q", "query", cell.vector("query")),
+        named("k", "key", cell.vector("keys")),
+        named("q k", "ink", cell.vector("products")),
+      ],
+    }),
+  ],
   scores: (cell) => [terms(cell), rowBars(cell, "scores", `The score of each word for ${cell.word}`)],
   scaled: (cell) => rowBars(cell, "scaled", `The divided score of each word for ${cell.word}`),
   masked: (cell) => rowBars(cell, "masked", `What ${cell.word} may look at`),
   exponentials: (cell) => rowBars(cell, "exponentials", `The exponential of each score for ${cell.word}`, false),
-  sum: (cell) => [said(`All ${cell.meta.keys.length} exponentials add up to ${digits(cell.arrays.sum.data[0])}.`), rowBars(cell, "exponentials", "What is added up", false)],
-  weights: (cell) => [rowBars(cell, "weights", `How much ${cell.word} looks at each word`, false, 1), said(`The row adds up to ${digits(total(cell.arrays.weights.data))}.`)],
-  values: (cell) => strips({ label: `The value of ${cell.other}`, vectors: [named("v", "value", cell.vector("values"))] }),
-  weighted: (cell) => [said(`${digits(cell.number("weights"))} of each number of the value of ${quoted(cell.other)}.`), strips({ label: `The value of ${cell.other}, and weighted`, vectors: [named("v", "value", cell.vector("values")), named("a v", "output", cell.vector("weighted"))] })],
-  head: (cell) => strips({ label: `What this head found for ${cell.word}`, vectors: [named("z", "output", cell.vector("head"))] }),
+  sum: (cell) => [
+    said(`All ${cell.meta.keys.length} exponentials add up to ${digits(cell.arrays.sum.data[0])}.`),
+    rowBars(cell, "exponentials", "What is added up", false),
+  ],
+  weights: (cell) => [
+    rowBars(cell, "weights", `How much ${cell.word} looks at each word`, false, 1),
+    said(`The row adds up to ${digits(total(cell.arrays.weights.data))}.`),
+  ],
+  values: (cell) => strips({
+    label: `The value of ${cell.other}`,
+    vectors: [named("v", "value", cell.vector("values"))],
+  }),
+  weighted: (cell) => [
+    said(`${digits(cell.number("weights"))} of each number of the value of ${quoted(cell.other)}.`),
+    strips({
+      label: `The value of ${cell.other}, and weighted`,
+      vectors: [named("v", "value", cell.vector("values")), named("a v", "output", cell.vector("weighted"))],
+    }),
+  ],
+  head: (cell) => strips({
+    label: `What this head found for ${cell.word}`,
+    vectors: [named("z", "output", cell.vector("head"))],
+  }),
   contributions: (cell) => everyHead(cell),
-  residual: (cell) => strips({ label: `What came in, what is added, and their sum, for ${cell.word}`, vectors: [named("x", "ink", cell.vector("input")), named("output", "output", cell.vector("output")), named("sum", "ink", cell.vector("residual"))] }),
+  residual: (cell) => strips({
+    label: `What came in, what is added, and their sum, for ${cell.word}`,
+    vectors: [
+      named("x", "ink", cell.vector("input")),
+      named("output", "output", cell.vector("output")),
+      named("sum", "ink", cell.vector("residual")),
+    ],
+  }),
 };
 
 function named(name, idea, values) {
@@ -87,7 +122,10 @@ function oneStrip(name, cell) {
 function everyHead(cell) {
   const [heads, width] = cell.arrays.contributions.shape;
   const row = (head) => cell.arrays.contributions.data.subarray(head * width, (head + 1) * width);
-  const vectors = Array.from({ length: heads }, (_, head) => named(`head ${head}`, head === cell.meta.head ? "output" : "ink", row(head)));
+  const vectors = Array.from(
+    { length: heads },
+    (_, head) => named(`head ${head}`, head === cell.meta.head ? "output" : "ink", row(head)),
+  );
   return strips({ label: `What every head writes for ${cell.word}`, vectors });
 }
 
@@ -104,7 +142,10 @@ function rowBars(cell, name, label, signed = true, largestValue = null) {
 function terms(cell) {
   const [q, k] = [cell.vector("query"), cell.vector("keys")];
   if (!cell.has("products")) return null;
-  const shown = Array.from({ length: Math.min(3, q.length) }, (_, i) => [i ? " + " : "", part("query", q[i]), " · ", part("key", k[i])]);
+  const shown = Array.from(
+    { length: Math.min(3, q.length) },
+    (_, i) => [i ? " + " : "", part("query", q[i]), " · ", part("key", k[i])],
+  );
   const score = make("b", { text: digits(cell.number("scores")) });
   return make("p", { class: "digits" }, shown, q.length > 3 ? ` + … (${q.length} products) = ` : " = ", score);
 }
@@ -114,9 +155,12 @@ function part(idea, number) {
   return make("span", { class: idea, text: number < 0 ? `(${text})` : text });
 }
 
-function sumLine(cell) {
-  const [x, output, sum] = ["input", "output", "residual"].map((name) => digits(cell.vector(name)[0], 3));
-  return `${x} + ${output} = ${sum}, …`.replace("+ −", "− ");
+function of(cell, name) {
+  return digits(cell.number(name));
+}
+
+function first(cell, name) {
+  return digits(cell.vector(name)[0], 3);
 }
 
 function firstOf(values) {

@@ -48,7 +48,10 @@ export class Stepper {
       const { shape, data } = this.cell.arrays[name];
       const width = shape.at(-1) ?? 1;
       const isMatrix = shape.length === 2;
-      return Array.from(data, (value, at) => [name, written, isMatrix ? Math.floor(at / width) : "", isMatrix ? at % width : at, value]);
+      return Array.from(
+        data,
+        (value, at) => [name, written, isMatrix ? Math.floor(at / width) : "", isMatrix ? at % width : at, value],
+      );
     });
     return { columns: ["step", "formula", "row", "number", "value"], rows };
   }
@@ -79,15 +82,35 @@ export class Stepper {
   item(step) {
     const isOpen = step.name === this.at;
     const line = make("span", { class: "step-line", text: lineOf(step.name, this.cell) });
-    const opening = { type: "button", class: "step-open", "aria-expanded": String(isOpen), onclick: () => this.open(step.name) };
+    const opening = {
+      type: "button",
+      class: "step-open",
+      "aria-expanded": String(isOpen),
+      onclick: () => this.open(step.name),
+    };
     const button = make("button", opening, make("span", { class: "step-formula" }, formula(step.formula)), line);
-    const body = isOpen && make("div", { class: "step-body" }, make("p", { class: "step-saying", text: step.saying }), pictureOf(step.name, this.cell));
+    const body = isOpen && make(
+      "div",
+      { class: "step-body" },
+      make("p", { class: "step-saying", text: step.saying }),
+      pictureOf(step.name, this.cell),
+    );
     return make("li", { class: isOpen ? "step is-open" : "step", "data-step": step.name }, button, tick(step), body);
   }
 }
 
 function tick({ agrees, deviation }) {
   if (agrees === null || agrees === undefined) return make("span", { class: "tick none" });
-  if (agrees) return make("span", { class: "tick" }, make("span", { "aria-hidden": "true", text: "✓" }), unseen("equals the model’s number"));
-  return make("span", { class: "tick wrong" }, make("span", { "aria-hidden": "true", text: "≠" }), unseen(`differs from the model’s number by ${deviation}`));
+  if (agrees) return make(
+    "span",
+    { class: "tick" },
+    make("span", { "aria-hidden": "true", text: "✓" }),
+    unseen("equals the model’s number"),
+  );
+  return make(
+    "span",
+    { class: "tick wrong" },
+    make("span", { "aria-hidden": "true", text: "≠" }),
+    unseen(`differs from the model’s number by ${deviation}`),
+  );
 }

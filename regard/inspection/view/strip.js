@@ -16,7 +16,14 @@ export function strips({ label, vectors, largest = null, table = true }) {
   const count = vectors[0].values.length;
   const reading = make("p", { class: "strip-reading", text: summary(vectors, most) });
   const rows = vectors.map((vector) => row(vector, most));
-  const settings = { class: "strips", role: "slider", tabindex: "0", "aria-label": label, "aria-valuemin": "0", "aria-valuemax": count - 1 };
+  const settings = {
+    class: "strips",
+    role: "slider",
+    tabindex: "0",
+    "aria-label": label,
+    "aria-valuemin": "0",
+    "aria-valuemax": count - 1,
+  };
   const group = make("div", settings, rows.map(({ element }) => element));
   const point = (index) => {
     group.setAttribute("aria-valuenow", index ?? 0);
@@ -27,7 +34,10 @@ export function strips({ label, vectors, largest = null, table = true }) {
   };
   point(null);
   listen(group, rows[0].canvas, count, point);
-  const give = () => ({ columns: ["number", ...vectors.map(({ name }) => name)], rows: Array.from({ length: count }, (_, i) => [i, ...vectors.map(({ values }) => values[i])]) });
+  const give = () => ({
+    columns: ["number", ...vectors.map(({ name }) => name)],
+    rows: Array.from({ length: count }, (_, i) => [i, ...vectors.map(({ values }) => values[i])]),
+  });
   return make("div", { class: "strip-group" }, group, reading, table && foldedTable({ caption: label, give }));
 }
 
@@ -80,7 +90,14 @@ function listen(group, canvas, count, point) {
   group.addEventListener("pointerleave", () => go(null));
   group.addEventListener("blur", () => go(null));
   group.addEventListener("keydown", (event) => {
-    const moves = { ArrowRight: (index ?? -1) + 1, ArrowUp: (index ?? -1) + 1, ArrowLeft: (index ?? 1) - 1, ArrowDown: (index ?? 1) - 1, Home: 0, End: count - 1 };
+    const moves = {
+      ArrowRight: (index ?? -1) + 1,
+      ArrowUp: (index ?? -1) + 1,
+      ArrowLeft: (index ?? 1) - 1,
+      ArrowDown: (index ?? 1) - 1,
+      Home: 0,
+      End: count - 1,
+    };
     if (event.key === "Escape") go(null);
     else if (event.key in moves) go(moves[event.key]);
     else return;

@@ -43,11 +43,24 @@ export class Switches {
   head(part) {
     const [kind, layer, head] = part;
     const title = `${attentionTitle(kind, layer)}, head ${head}`;
-    return make("li", {}, make("button", { type: "button", class: "chip", text: `${title}: switch on`, onclick: () => this.flip(part) }));
+    return make(
+      "li",
+      {},
+      make("button", { type: "button", class: "chip", text: `${title}: switch on`, onclick: () => this.flip(part) }),
+    );
   }
 
   allOn() {
-    return make("li", {}, make("button", { type: "button", class: "quiet", text: "Switch everything on", onclick: () => this.state.set({ off: [] }, { push: true }) }));
+    return make(
+      "li",
+      {},
+      make("button", {
+        type: "button",
+        class: "quiet",
+        text: "Switch everything on",
+        onclick: () => this.state.set({ off: [] }, { push: true }),
+      }),
+    );
   }
 
   flip(part) {

@@ -8,7 +8,12 @@ const MOST_COLUMNS = 66;
 /** A folded table: `give` returns {columns, rows}; `refresh` of the element fills an open one anew. */
 export function foldedTable({ caption, give, title = "As a table" }) {
   const body = make("div", { class: "table-room", tabindex: "0", role: "group", "aria-label": caption });
-  const fold = make("details", { class: "as-table" }, make("summary", { text: title, "aria-label": `${title}: ${caption}` }), body);
+  const fold = make(
+    "details",
+    { class: "as-table" },
+    make("summary", { text: title, "aria-label": `${title}: ${caption}` }),
+    body,
+  );
   fold.refresh = () => fill(body, fold.open ? tableOf(caption, give()) : null);
   fold.addEventListener("toggle", fold.refresh);
   return fold;
@@ -17,10 +22,17 @@ export function foldedTable({ caption, give, title = "As a table" }) {
 /** A table element; where it is too long to read, it says how much is left out. */
 export function tableOf(caption, { columns, rows }) {
   const [wide, long] = [columns.length > MOST_COLUMNS, rows.length > MOST_ROWS];
-  const left = wide || long ? ` The first ${Math.min(rows.length, MOST_ROWS)} of ${rows.length} rows; the CSV holds all.` : "";
+  const some = Math.min(rows.length, MOST_ROWS);
+  const left = wide || long ? ` The first ${some} of ${rows.length} rows; the CSV holds all.` : "";
   const head = make("tr", {}, columns.slice(0, MOST_COLUMNS).map((name) => make("th", { scope: "col", text: name })));
   const body = rows.slice(0, MOST_ROWS).map((row) => make("tr", {}, row.slice(0, MOST_COLUMNS).map(cellOf)));
-  return make("table", { class: "numbers" }, make("caption", { text: caption + left }), make("thead", {}, head), make("tbody", {}, body));
+  return make(
+    "table",
+    { class: "numbers" },
+    make("caption", { text: caption + left }),
+    make("thead", {}, head),
+    make("tbody", {}, body),
+  );
 }
 
 function cellOf(value, place) {

@@ -1,6 +1,6 @@
 /** Words as vectors: the embedding, what its place adds, and their sum; for all words a heat map. */
 
-import { make, fill, quoted } from "./dom.js";
+import { make, fill, quoted, digits } from "./dom.js";
 import { Matrix } from "./matrix.js";
 import { strips, magnitude } from "./strip.js";
 import { signedLegend } from "./legend.js";
@@ -22,17 +22,35 @@ export class Vectors {
     this.card = panel({ title: "Words as vectors", class: "vectors" });
     this.element = this.card.element;
     this.strips = make("div", {});
-    this.tabs = segments({ label: "Heat map", choices: Object.entries(NAMES), chosen: this.shown, onchoose: (name) => this.pick(name) });
+    this.tabs = segments({
+      label: "Heat map",
+      choices: Object.entries(NAMES),
+      chosen: this.shown,
+      onchoose: (name) => this.pick(name),
+    });
     this.room = make("div", {});
     this.saying = make("p", { class: "reading" });
     this.legend = make("div", {});
     this.card.body.append(this.strips, this.tabs, this.room, this.saying, this.legend);
-    this.matrix = new Matrix(this.room, { label: "Vectors: a row for each token, a column for each number", height: 260, rowIdea: "ink", columnIdea: "soft" });
+    this.matrix = new Matrix(this.room, {
+      label: "Vectors: a row for each token, a column for each number",
+      height: 260,
+      rowIdea: "ink",
+      columnIdea: "soft",
+    });
     this.matrix.onhover = (cell) => this.read(cell);
     this.table = foldedTable({ caption: "The vectors of this sentence", give: () => this.matrix.table() });
     this.card.foot.append(this.table);
     const link = () => state.link();
-    offerSaves(this.card.foot, { name: "vectors", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.matrix.table(), link, announce, onerror: (sentence) => fail(new Error(sentence)) });
+    offerSaves(this.card.foot, {
+      name: "vectors",
+      canvas: () => this.matrix.canvas(),
+      svg: () => this.matrix.svg(),
+      table: () => this.matrix.table(),
+      link,
+      announce,
+      onerror: (sentence) => fail(new Error(sentence)),
+    });
   }
 
   async show(trace, side, position) {
@@ -42,7 +60,11 @@ export class Vectors {
     this.position = Math.min(position, this.tokens.length - 1);
     const word = this.tokens[this.position];
     this.card.heading.textContent = `${quoted(word)} as ${this.arrays.embeddings.shape[1]} numbers, before the first block`;
-    const vectors = Object.entries(this.arrays).map(([name, array]) => ({ name: NAMES[name].toLowerCase().replace(/s$/, ""), idea: "ink", values: row(array, this.position) }));
+    const vectors = Object.entries(this.arrays).map(([name, array]) => ({
+      name: NAMES[name].toLowerCase().replace(/s$/, ""),
+      idea: "ink",
+      values: row(array, this.position),
+    }));
     fill(this.strips, strips({ label: `The vector of ${word}`, vectors }));
     for (const button of this.tabs.children) button.hidden = !(button.dataset.value in this.arrays);
     this.pick(this.shown in this.arrays ? this.shown : "embeddings");
@@ -55,7 +77,16 @@ export class Vectors {
     const { shape, data } = this.arrays[name];
     const columns = Array.from({ length: shape[1] }, (_, number) => String(number));
     const largest = magnitude(data);
-    this.matrix.show({ rows: this.tokens, columns, weights: data, signed: true, largest, numbers: "none", isStretched: true, pinned: { row: this.position, column: 0 } });
+    this.matrix.show({
+      rows: this.tokens,
+      columns,
+      weights: data,
+      signed: true,
+      largest,
+      numbers: "none",
+      isStretched: true,
+      pinned: { row: this.position, column: 0 },
+    });
     fill(this.legend, signedLegend(largest));
     this.table.refresh();
     this.read(null);
@@ -63,7 +94,8 @@ export class Vectors {
 
   read(cell) {
     const isCell = cell && cell.row !== null && cell.column !== null;
-    this.saying.textContent = isCell ? `Number ${cell.column} of ${quoted(cell.rowLabel)}: ${cell.value.toFixed(4).replace("-", "−")}` : SAYING[this.shown];
+    const said = isCell && `Number ${cell.column} of ${quoted(cell.rowLabel)}: ${digits(cell.value)}`;
+    this.saying.textContent = said || SAYING[this.shown];
   }
 }
 

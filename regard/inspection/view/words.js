@@ -14,7 +14,14 @@ export class Words {
     this.list = make("ul", { class: "words", "aria-label": label });
     rove(this.list, "button");
     this.list.addEventListener("pointerleave", () => this.onhover(null));
-    root.append(make("div", { class: "words-row" }, make("p", { class: "words-label", "aria-hidden": "true", text: short }), this.list));
+    root.append(
+      make(
+        "div",
+        { class: "words-row" },
+        make("p", { class: "words-label", "aria-hidden": "true", text: short }),
+        this.list,
+      ),
+    );
   }
 
   /** Show words or tokens: parts as a trace's side has them. */
@@ -34,13 +41,20 @@ export class Words {
     this.buttons.forEach((button, place) => {
       button.classList.toggle("is-asking", place === asking);
       button.classList.toggle("is-answering", place === answering);
-      if (button.getAttribute("aria-pressed") !== String(place === pinned)) button.setAttribute("aria-pressed", place === pinned);
+      if (button.getAttribute("aria-pressed") !== String(place === pinned)) button.setAttribute(
+        "aria-pressed",
+        place === pinned,
+      );
       adjust(button, { "data-value": weights ? weights[place] : null });
       const number = weights && weights[place] >= TOLD ? weights[place].toFixed(2) : "";
       if (button.lastChild.textContent !== number) button.lastChild.textContent = number;
     });
     const stop = this.buttons[pinned ?? asking ?? 0];
-    if (stop.tabIndex !== 0 && !this.list.contains(this.list.ownerDocument.activeElement)) stopAt(this.list, "button", stop);
+    if (stop.tabIndex !== 0 && !this.list.contains(this.list.ownerDocument.activeElement)) stopAt(
+      this.list,
+      "button",
+      stop,
+    );
     paint(this.list, () => this.dye());
     this.reveal(stop, pinned);
   }
@@ -96,5 +110,5 @@ function isMark({ special }) {
 }
 
 function alike(one, other) {
-  return one.text === other.text && one.special === other.special && one.known === other.known && one.gloss === other.gloss && one.word === other.word;
+  return ["text", "special", "known", "gloss", "word"].every((name) => one[name] === other[name]);
 }
