@@ -17,11 +17,27 @@ export class AlignmentPanel {
     const { element, body, foot } = panel({ title: "Which word came from which", class: "alignment" });
     this.element = element;
     this.saying = make("p", { class: "sentence-of" });
-    this.looks = segments({ label: "Picture", choices: [["lines", "Lines"], ["matrix", "Matrix"]], chosen: "lines", onchoose: (look) => state.set({ alignment: look }) });
-    this.head = choice({ label: "Cross-attention of", options: [["best", "the head that aligns best"]], value: "best", onchange: (head) => state.set({ crosshead: head === "best" ? null : head }) });
+    this.looks = segments({
+      label: "Picture",
+      choices: [["lines", "Lines"], ["matrix", "Matrix"]],
+      chosen: "lines",
+      onchoose: (look) => state.set({ alignment: look }),
+    });
+    this.head = choice({
+      label: "Cross-attention of",
+      options: [["best", "the head that aligns best"]],
+      value: "best",
+      onchange: (head) => state.set({ crosshead: head === "best" ? null : head }),
+    });
     this.linesRoom = make("div", { class: "lines-room" });
     this.matrixRoom = make("div", {});
-    body.append(make("div", { class: "controls" }, this.looks, this.head.root), this.saying, this.linesRoom, this.matrixRoom, attentionLegend());
+    body.append(
+      make("div", { class: "controls" }, this.looks, this.head.root),
+      this.saying,
+      this.linesRoom,
+      this.matrixRoom,
+      attentionLegend(),
+    );
     const label = "Cross-attention: a row for each output word, a column for each source word";
     this.matrix = new Matrix(this.matrixRoom, { label, rowIdea: "query", columnIdea: "key" });
     const pin = (row) => {
@@ -29,9 +45,21 @@ export class AlignmentPanel {
       this.draw();
     };
     this.pinned = null;
-    this.lines = new Lines(this.linesRoom, { onhover: (row) => this.lines.point(row), onpin: pin, onisolate: pin, onrelease: () => pin(this.pinned) });
+    this.lines = new Lines(this.linesRoom, {
+      onhover: (row) => this.lines.point(row),
+      onpin: pin,
+      onisolate: pin,
+      onrelease: () => pin(this.pinned),
+    });
     foot.append(foldedTable({ caption: label, give: () => this.matrix.table() }));
-    offerSaves(foot, { name: "alignment", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.matrix.table(), link: () => state.link(), announce });
+    offerSaves(foot, {
+      name: "alignment",
+      canvas: () => this.matrix.canvas(),
+      svg: () => this.matrix.svg(),
+      table: () => this.matrix.table(),
+      link: () => state.link(),
+      announce,
+    });
     state.on(["alignment", "crosshead"], () => this.trace && this.draw());
   }
 
@@ -41,7 +69,10 @@ export class AlignmentPanel {
     const numbers = Array.from({ length: count }, (_, layer) => layer);
     const sheets = await Promise.all(numbers.map((layer) => this.source.layer(trace.trace, "cross", layer)));
     if (!isNewest()) return;
-    this.layers = sheets.map(({ arrays }) => Array.from({ length: trace.heads }, (_, head) => rowsOf(arrays.weights, head)));
+    this.layers = sheets.map(({ arrays }) => Array.from(
+      { length: trace.heads },
+      (_, head) => rowsOf(arrays.weights, head),
+    ));
     this.trace = trace;
     this.best = bestHead(this.layers);
     this.draw();
@@ -51,8 +82,16 @@ export class AlignmentPanel {
   chosen() {
     const [layer, head] = (this.state.get("crosshead") ?? "").split(".");
     const heads = this.layers[Number(layer)];
-    if (!layer || !heads) return { rows: this.layers[this.best.layer][this.best.head], value: "best", name: `layer ${this.best.layer}, head ${this.best.head}` };
-    if (head === "all") return { rows: average(heads), value: `${layer}.all`, name: `the average of all heads of layer ${layer}` };
+    if (!layer || !heads) return {
+      rows: this.layers[this.best.layer][this.best.head],
+      value: "best",
+      name: `layer ${this.best.layer}, head ${this.best.head}`,
+    };
+    if (head === "all") return {
+      rows: average(heads),
+      value: `${layer}.all`,
+      name: `the average of all heads of layer ${layer}`,
+    };
     const number = Math.min(Number(head) || 0, heads.length - 1);
     return { rows: heads[number], value: `${layer}.${number}`, name: `layer ${layer}, head ${number}` };
   }
@@ -71,7 +110,13 @@ export class AlignmentPanel {
     const [labels, columns] = [output, source.words].map((words) => words.map(({ text }) => text));
     if (this.pinned >= labels.length) this.pinned = null;
     this.matrix.show({ rows: labels, columns, weights });
-    this.lines.show({ rows: labels, columns, heads: [{ head: 0, weights: weights.flat() }], pinned: this.pinned, isolated: this.pinned });
+    this.lines.show({
+      rows: labels,
+      columns,
+      heads: [{ head: 0, weights: weights.flat() }],
+      pinned: this.pinned,
+      isolated: this.pinned,
+    });
   }
 
   options() {

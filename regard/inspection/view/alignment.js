@@ -28,7 +28,10 @@ export function average(maps) {
 export function rowsOf({ shape, data }, head) {
   const [, queries, keys] = shape;
   const start = head * queries * keys;
-  return Array.from({ length: queries }, (_, i) => Array.from(data.subarray(start + i * keys, start + (i + 1) * keys)));
+  return Array.from(
+    { length: queries },
+    (_, i) => Array.from(data.subarray(start + i * keys, start + (i + 1) * keys)),
+  );
 }
 
 /**

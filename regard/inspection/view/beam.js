@@ -17,23 +17,58 @@ export class BeamPanel {
     this.turns = new Turns(fail);
     const { element, body, foot } = panel({ title: "The beam: several translations at once", class: "beam" });
     this.element = element;
-    this.beams = slider({ label: "Beams", least: 1, most: 8, step: 1, value: 4, limit: 16, onchange: (n) => state.set({ beams: Math.round(n) }) });
-    this.penalty = slider({ label: "Length penalty", least: 0, most: 2, step: 0.1, value: 0.6, limit: 10, onchange: (n) => state.set({ penalty: String(n) }) });
+    this.beams = slider({
+      label: "Beams",
+      least: 1,
+      most: 8,
+      step: 1,
+      value: 4,
+      limit: 16,
+      onchange: (n) => state.set({ beams: Math.round(n) }),
+    });
+    this.penalty = slider({
+      label: "Length penalty",
+      least: 0,
+      most: 2,
+      step: 0.1,
+      value: 0.6,
+      limit: 10,
+      onchange: (n) => state.set({ penalty: String(n) }),
+    });
     this.all = tick({ label: "Show every branch that was dropped", value: false, onchange: () => this.draw() });
     this.saying = make("p", { class: "sentence-of" });
     this.results = make("ol", { class: "results", start: 1 });
     const room = make("div", { class: "tree-holder" });
-    body.append(make("div", { class: "sliders" }, this.beams.root, this.penalty.root, this.all.root), this.saying, room, make("h3", { text: "Finished translations" }), this.results);
+    body.append(
+      make("div", { class: "sliders" }, this.beams.root, this.penalty.root, this.all.root),
+      this.saying,
+      room,
+      make("h3", { text: "Finished translations" }),
+      this.results,
+    );
     this.tree = new Tree(room);
     foot.append(foldedTable({ caption: "All hypotheses of the beam", give: () => this.tree.table() }));
-    offerSaves(foot, { name: "beam tree", svg: () => this.tree.svg(), table: () => this.tree.table(), link: () => state.link(), announce });
+    offerSaves(foot, {
+      name: "beam tree",
+      svg: () => this.tree.svg(),
+      table: () => this.tree.table(),
+      link: () => state.link(),
+      announce,
+    });
   }
 
   async refresh() {
     const { state } = this;
     const text = state.get("text");
     if (!text?.trim()) return;
-    const request = { model: this.model().name, text, beams: this.width, length_penalty: this.length, off: state.get("off"), snapshot: state.get("snapshot") };
+    const request = {
+      model: this.model().name,
+      text,
+      beams: this.width,
+      length_penalty: this.length,
+      off: state.get("off"),
+      snapshot: state.get("snapshot"),
+    };
     await this.turns.run(async (isNewest) => {
       const answer = await this.source.translate(request);
       if (!isNewest()) return;
@@ -59,7 +94,12 @@ export class BeamPanel {
     const dropped = tree.filter(({ fate }) => fate === "outranked").length;
     this.saying.textContent = `${tree.length - 1} hypotheses were tried, at most ${this.width} kept at a time and ${dropped} dropped. A score is the sum of log-probabilities; the rank score divides it by a power of the length, so that short ones do not win by being short.`;
     this.tree.show(tree, this.all.box.checked ? Infinity : FEW);
-    const line = ({ text, score, rank_score: ranked }) => make("li", {}, make("span", { dir: "auto", text }), make("span", { class: "figure soft", text: ` score ${digits(score, 2)}, rank ${digits(ranked, 2)}` }));
+    const line = ({ text, score, rank_score: ranked }) => make(
+      "li",
+      {},
+      make("span", { dir: "auto", text }),
+      make("span", { class: "figure soft", text: ` score ${digits(score, 2)}, rank ${digits(ranked, 2)}` }),
+    );
     fill(this.results, best.map(line));
   }
 }

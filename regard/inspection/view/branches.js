@@ -14,7 +14,12 @@ export function layOut(nodes, mostOutranked = Infinity) {
     shown.forEach((node, row) => places.push({ node, column: step, row }));
     return column.length - shown.length;
   });
-  return { places, hidden, rows: Math.max(1, ...places.map((place) => place.row + 1)), columns: columns.length };
+  return {
+    places,
+    hidden,
+    rows: Math.max(1, ...places.map((place) => place.row + 1)),
+    columns: columns.length,
+  };
 }
 
 /** A node and all it came from, the root first. */
@@ -82,5 +87,8 @@ function ranked(place) {
 
 function firstChild(layout, number) {
   const children = layout.places.filter((place) => place.node.parent === number);
-  return children.reduce((best, place) => (!best || place.row < best.row ? place : best), null)?.node.number ?? null;
+  return children.reduce(
+    (best, place) => (!best || place.row < best.row ? place : best),
+    null,
+  )?.node.number ?? null;
 }

@@ -10,7 +10,15 @@ import { editableGrid } from "./byhand_grid.js";
 import { stepCards } from "./byhand_steps.js";
 import { offerSaves } from "./save.js";
 
-const GIVEN = { x: ["", true], wq: ["query", false], wk: ["key", false], wv: ["value", false], scores: ["", true], weights: ["", true], v: ["value", true] };
+const GIVEN = {
+  x: ["", true],
+  wq: ["query", false],
+  wk: ["key", false],
+  wv: ["value", false],
+  scores: ["", true],
+  weights: ["", true],
+  v: ["value", true],
+};
 
 /** Attention by hand; needs no model. */
 export class ByHandTab {
@@ -33,7 +41,12 @@ export class ByHandTab {
 
   build(root) {
     const presets = EXAMPLES.map(({ letter, title }) => [letter, `${letter}  ${title}`]);
-    this.presets = segments({ label: "Examples", choices: presets, chosen: "B", onchoose: (letter) => this.begin(letter) });
+    this.presets = segments({
+      label: "Examples",
+      choices: presets,
+      chosen: "B",
+      onchoose: (letter) => this.begin(letter),
+    });
     this.story = make("p", { class: "story" });
     this.given = make("div", { class: "equation given" });
     this.faults = make("div", { class: "faults", role: "alert" });
@@ -43,14 +56,22 @@ export class ByHandTab {
       root,
       make("section", { class: "panel byhand-given" },
         make("h2", { text: "Attention by hand" }),
-        make("p", { class: "lead", text: "Matrices small enough to check with a pencil. Change any number and every step follows. Nothing here needs a model." }),
+        make("p", {
+          class: "lead",
+          text: "Matrices small enough to check with a pencil. Change any number and every step follows. Nothing here needs a model.",
+        }),
         this.presets,
         this.story,
         this.buildRules(),
         make("h3", { text: "Given" }),
         this.given,
         this.faults,
-        make("div", { class: "buttons" }, button("Undo the changes", () => this.begin(this.example.letter)), this.saves),
+        make(
+          "div",
+          { class: "buttons" },
+          button("Undo the changes", () => this.begin(this.example.letter)),
+          this.saves,
+        ),
       ),
       this.steps,
     );
@@ -61,14 +82,63 @@ export class ByHandTab {
     const change = (rule) => (value) => this.set({ rules: writeRules({ ...this.rules, [rule]: value }) });
     this.scale = tick({ label: "Divide by √dₖ", value: false, onchange: change("scale") });
     this.causal = tick({ label: "Causal mask", value: false, onchange: change("causal") });
-    this.rounding = tick({ label: "Round the weights early", value: false, onchange: (on) => change("decimals")(on ? 1 : null) });
-    this.turned = tick({ label: "A word is a column, as on the slides", value: false, onchange: change("turned") });
-    this.temperature = slider({ label: "Softmax temperature", least: 0.05, most: 4, step: 0.05, value: 1, limit: 1000, onchange: change("temperature") });
-    this.decimals = slider({ label: "Decimals kept", least: 0, most: 4, step: 1, value: 1, onchange: (n) => change("decimals")(Math.round(n)) });
-    this.keyWidth = slider({ label: "dₖ, the length of a key", least: 1, most: 128, step: 1, value: 64, limit: 100000, onchange: (n) => change("keyWidth")(Math.round(n)) });
-    this.row = choice({ label: "Written out for", options: [["0", "input 1"]], value: "0", onchange: (row) => change("row")(Number(row)) });
-    const rules = [this.scale, this.causal, this.turned, this.rounding, this.decimals, this.temperature, this.keyWidth, this.row];
-    return make("div", { class: "rules", role: "group", "aria-label": "Rules" }, rules.map((rule) => rule.root));
+    this.rounding = tick({
+      label: "Round the weights early",
+      value: false,
+      onchange: (on) => change("decimals")(on ? 1 : null),
+    });
+    this.turned = tick({
+      label: "A word is a column, as on the slides",
+      value: false,
+      onchange: change("turned"),
+    });
+    this.temperature = slider({
+      label: "Softmax temperature",
+      least: 0.05,
+      most: 4,
+      step: 0.05,
+      value: 1,
+      limit: 1000,
+      onchange: change("temperature"),
+    });
+    this.decimals = slider({
+      label: "Decimals kept",
+      least: 0,
+      most: 4,
+      step: 1,
+      value: 1,
+      onchange: (n) => change("decimals")(Math.round(n)),
+    });
+    this.keyWidth = slider({
+      label: "dₖ, the length of a key",
+      least: 1,
+      most: 128,
+      step: 1,
+      value: 64,
+      limit: 100000,
+      onchange: (n) => change("keyWidth")(Math.round(n)),
+    });
+    this.row = choice({
+      label: "Written out for",
+      options: [["0", "input 1"]],
+      value: "0",
+      onchange: (row) => change("row")(Number(row)),
+    });
+    const rules = [
+      this.scale,
+      this.causal,
+      this.turned,
+      this.rounding,
+      this.decimals,
+      this.temperature,
+      this.keyWidth,
+      this.row,
+    ];
+    return make(
+      "div",
+      { class: "rules", role: "group", "aria-label": "Rules" },
+      rules.map((rule) => rule.root),
+    );
   }
 
   /** Begin an example as the lectures have it. */
@@ -86,7 +156,12 @@ export class ByHandTab {
   follow(anew = false) {
     const example = findExample(this.state.get("example"));
     const line = this.state.get("rules");
-    this.rules = line ? readRules(line) : { ...example.rules, turned: false, keyWidth: example.keyWidth, row: 0 };
+    this.rules = line ? readRules(line) : {
+      ...example.rules,
+      turned: false,
+      keyWidth: example.keyWidth,
+      row: 0,
+    };
     const cells = readCells(this.state.get("cells"), example.given);
     const layout = `${example.letter} ${this.rules.turned}`;
     const isOther = anew || layout !== this.layout || !this.typed || writeCells(this.good()) !== writeCells(cells);
@@ -120,7 +195,10 @@ export class ByHandTab {
     this.keyWidth.root.hidden = "x" in given || !rules.scale;
     if (rules.keyWidth !== null) this.keyWidth.set(rules.keyWidth);
     this.causal.box.disabled = given.scores?.length === 1;
-    this.row.offer(queryWords.map((word, number) => [String(number), word]), String(Math.min(rules.row, queryWords.length - 1)));
+    this.row.offer(
+      queryWords.map((word, number) => [String(number), word]),
+      String(Math.min(rules.row, queryWords.length - 1)),
+    );
   }
 
   edit(place, typed) {
@@ -191,6 +269,9 @@ export class ByHandTab {
       (this.worked?.[name] ?? []).forEach((numbers, row) => rows.push([name, row, ...numbers.map((n) => (Number.isFinite(n) ? n : writeNumber(n)))]));
     }
     const widest = Math.max(0, ...rows.map((row) => row.length - 2));
-    return { columns: ["matrix", "row", ...Array.from({ length: widest }, (_, column) => `column ${column}`)], rows };
+    return {
+      columns: ["matrix", "row", ...Array.from({ length: widest }, (_, column) => `column ${column}`)],
+      rows,
+    };
   }
 }

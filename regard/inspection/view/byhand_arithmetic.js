@@ -118,7 +118,11 @@ function fixed(finite) {
 function project(given) {
   if ("x" in given) {
     for (const name of ["wq", "wk", "wv"]) checkProduct(given.x, given[name], name);
-    return { query: multiply(given.x, given.wq), key: multiply(given.x, given.wk), value: multiply(given.x, given.wv) };
+    return {
+      query: multiply(given.x, given.wq),
+      key: multiply(given.x, given.wk),
+      value: multiply(given.x, given.wv),
+    };
   }
   if ("q" in given) return { query: given.q, key: given.k, value: given.v ?? null };
   const scores = "scores" in given ? given.scores : logarithms(given.weights);

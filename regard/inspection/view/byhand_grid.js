@@ -8,7 +8,8 @@ import { shadeWeight } from "./shading.js";
 export function symbol(name, turned = false) {
   const [letter, exponent] = name.split("^");
   const bare = make("span", { class: "symbol" }, letter, exponent && make("sup", { text: exponent }));
-  return turned ? make("span", { class: "symbol" }, name.length > 1 ? ["(", bare, ")"] : bare, make("sup", { text: "T" })) : bare;
+  if (!turned) return bare;
+  return make("span", { class: "symbol" }, name.length > 1 ? ["(", bare, ")"] : bare, make("sup", { text: "T" }));
 }
 
 /**
@@ -50,9 +51,12 @@ export function equation(parts, turned) {
     if (part === "=") sides.push([]);
     else sides.at(-1).push(part);
   }
-  const ordered = sides.flatMap((side, number) => [...(number ? ["="] : []), ...(turned ? side.reverse() : side)]);
-  const shown = ordered.map((part) => (typeof part === "string" ? make("span", { class: "sign", text: part }) : part));
-  return make("div", { class: "equation" }, shown);
+  const ordered = sides.flatMap((side, number) => [
+    ...(number ? ["="] : []),
+    ...(turned ? side.reverse() : side),
+  ]);
+  const sign = (text) => make("span", { class: "sign", text });
+  return make("div", { class: "equation" }, ordered.map((part) => (typeof part === "string" ? sign(part) : part)));
 }
 
 function frame(values, settings, cellAt) {
@@ -60,12 +64,18 @@ function frame(values, settings, cellAt) {
   const [height, width] = turned ? [values[0].length, values.length] : [values.length, values[0].length];
   const labels = turned ? [settings.columns, settings.rows] : [settings.rows, settings.columns];
   const ideas = turned ? ["key", "query"] : ["query", "key"];
-  const table = make("table", { class: `grid ${idea}${settings.editable ? " editable" : ""}`, "data-matrix": settings.name });
+  const table = make(
+    "table",
+    { class: `grid ${idea}${settings.editable ? " editable" : ""}`, "data-matrix": settings.name },
+  );
   table.append(make("caption", { class: idea }, symbol(nameOf(settings.name), turned)));
   table.append(headRow(labels[1], ideas[1], width));
   const body = make("tbody");
   for (let down = 0; down < height; down++) {
-    const cells = Array.from({ length: width }, (_, across) => (turned ? cellAt(across, down) : cellAt(down, across)));
+    const cells = Array.from(
+      { length: width },
+      (_, across) => (turned ? cellAt(across, down) : cellAt(down, across)),
+    );
     cells[0].classList.add("first");
     cells.at(-1).classList.add("last");
     const sum = settings.sums && !turned && make("td", { class: "sum", text: `Σ ${settings.sums[down]}` });
@@ -95,7 +105,11 @@ function numberCell(values, written, settings, i, j) {
   const isHidden = settings.hidden?.(i, j) ?? false;
   const text = isHidden ? (settings.hiddenSign ?? "−∞") : written[i][j];
   const changed = settings.before && settings.before[i]?.[j] !== written[i][j];
-  const cell = make("td", { class: [isHidden && "masked", changed && "changed"].filter(Boolean).join(" "), text, "data-value": isHidden ? null : values[i][j] });
+  const cell = make("td", {
+    class: [isHidden && "masked", changed && "changed"].filter(Boolean).join(" "),
+    text,
+    "data-value": isHidden ? null : values[i][j],
+  });
   if (isHidden) cell.append(unseen(" masked"));
   return settings.shaded && !isHidden ? shadeWeight(cell, values[i][j]) : cell;
 }

@@ -34,7 +34,13 @@ export function writeOutDivision({ worked, rules, row, words, queryWords }, divi
   const scores = writeNumbers(worked.scores)[row];
   const scaled = writeNumbers(worked.scaled)[row];
   const by = writeNumber(worked.divisor * rules.temperature);
-  const lines = scores.map((score, number) => [name("key", words[number]), "", `${score} / ${by}`, "=", make("b", { text: scaled[number] })]);
+  const lines = scores.map((score, number) => [
+    name("key", words[number]),
+    "",
+    `${score} / ${by}`,
+    "=",
+    make("b", { text: scaled[number] }),
+  ]);
   return writtenOut(`${queryWords[row]}, divided by ${divisor} = ${by}`, lines);
 }
 
@@ -48,11 +54,18 @@ export function writeOutSoftmax({ worked, row, words, queryWords }) {
   const lines = scores.map((score, number) => [
     name("key", words[number]),
     "",
-    score === -Infinity ? ["e", raised("−∞"), " = 0"] : ["e", raised(difference(score, largest)), ` = ${powers[number]}, / ${sum}`],
+    score === -Infinity ? ["e", raised("−∞"), " = 0"] : [
+      "e",
+      raised(difference(score, largest)),
+      ` = ${powers[number]}, / ${sum}`,
+    ],
     "=",
     make("b", { text: weights[number] }),
   ]);
-  return writtenOut(`The weights of ${queryWords[row]}; taking the largest score off all of them changes no share`, lines);
+  return writtenOut(
+    `The weights of ${queryWords[row]}; taking the largest score off all of them changes no share`,
+    lines,
+  );
 }
 
 /** The values weighted and summed. */
@@ -62,15 +75,36 @@ export function writeOutMixture({ worked, row, words, queryWords }) {
   const values = writeNumbers(worked.value);
   const seen = worked.masked[row].map((score) => score !== -Infinity);
   const lines = words.flatMap((word, key) =>
-    seen[key] ? [[name("value", word), "", [`${weights[key]} · `, vector("value", values[key])], "=", vector("", weighted[key])]] : [],
+    seen[key] ? [[
+      name("value", word),
+      "",
+      [`${weights[key]} · `, vector("value", values[key])],
+      "=",
+      vector("", weighted[key]),
+    ]] : [],
   );
-  const sum = [name("output", queryWords[row]), "", "added up", "=", vector("output", writeNumbers([worked.output[row]])[0])];
+  const sum = [
+    name("output", queryWords[row]),
+    "",
+    "added up",
+    "=",
+    vector("output", writeNumbers([worked.output[row]])[0]),
+  ];
   return writtenOut(`${queryWords[row]} as a mixture`, [...lines, sum]);
 }
 
 function writtenOut(title, lines) {
-  const rows = lines.map((cells) => make("tr", {}, cells.map((cell, number) => make(number ? "td" : "th", number ? {} : { scope: "row" }, cell))));
-  const table = make("table", { class: "written-out" }, make("caption", { text: title }), make("tbody", {}, rows));
+  const rows = lines.map((cells) => make(
+    "tr",
+    {},
+    cells.map((cell, number) => make(number ? "td" : "th", number ? {} : { scope: "row" }, cell)),
+  ));
+  const table = make(
+    "table",
+    { class: "written-out" },
+    make("caption", { text: title }),
+    make("tbody", {}, rows),
+  );
   return make("div", { class: "scrolls-aside" }, table);
 }
 

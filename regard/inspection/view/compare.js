@@ -32,9 +32,15 @@ export class CompareTab {
   async show() {
     this.isShown = true;
     const { pairs } = this.model();
-    if (!this.state.get("second") && pairs.length) this.takePair(pairs.find((pair) => pair.includes(this.state.get("text"))) ?? pairs[0], {});
+    if (!this.state.get("second") && pairs.length) this.takePair(
+      pairs.find((pair) => pair.includes(this.state.get("text"))) ?? pairs[0],
+      {},
+    );
     const named = new Map(pairs.toReversed().map((pair) => [`${shortest(pair[0], pair[1])}: what “${pair[2]}” means`, pair]));
-    fill(this.presets, [...named].toReversed().map(([name, pair]) => button(name, () => this.takePair(pair), { class: "chip" })));
+    fill(
+      this.presets,
+      [...named].toReversed().map(([name, pair]) => button(name, () => this.takePair(pair), { class: "chip" })),
+    );
     await this.refresh();
   }
 
@@ -45,7 +51,10 @@ export class CompareTab {
 
   takePair([first, second], others = { watched: null }) {
     const isTurned = second === this.state.get("text");
-    this.state.set({ text: isTurned ? second : first, second: isTurned ? first : second, ...others }, { push: true });
+    this.state.set(
+      { text: isTurned ? second : first, second: isTurned ? first : second, ...others },
+      { push: true },
+    );
   }
 
   build(root) {
@@ -59,7 +68,11 @@ export class CompareTab {
       this.words,
     );
     this.outputs = new CompareOutputs(this);
-    root.append(sentences, this.outputs.element, make("div", { class: "side-by-side" }, this.buildMap(), this.buildOne()));
+    root.append(
+      sentences,
+      this.outputs.element,
+      make("div", { class: "side-by-side" }, this.buildMap(), this.buildOne()),
+    );
   }
 
   buildMap() {
@@ -71,11 +84,27 @@ export class CompareTab {
     this.legend = make("div", {});
     this.all = tick({ label: "Show every head", value: false, onchange: () => this.draw() });
     const label = "Difference map: a row for each head, the one that changed most first; a column for each word";
-    this.matrix = new Matrix(room, { label, rowIdea: "ink", columnIdea: "key", describe: ({ rowLabel, columnLabel, value }) => `${rowLabel}: “${columnLabel}” ${value < 0 ? "lost" : "gained"} ${digits(Math.abs(value))}` });
+    this.matrix = new Matrix(room, {
+      label,
+      rowIdea: "ink",
+      columnIdea: "key",
+      describe: ({
+        rowLabel,
+        columnLabel,
+        value,
+      }) => `${rowLabel}: “${columnLabel}” ${value < 0 ? "lost" : "gained"} ${digits(Math.abs(value))}`,
+    });
     this.matrix.onpin = ({ row }) => this.choose(row ?? this.chosen);
     map.body.append(this.kinds, this.saying, room, this.legend, this.all.root);
     map.foot.append(foldedTable({ caption: "Every head, ranked by how much its attention moved", give: () => this.ranking() }));
-    offerSaves(map.foot, { name: "difference map", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.ranking(), link: () => this.state.link(), announce: this.announce });
+    offerSaves(map.foot, {
+      name: "difference map",
+      canvas: () => this.matrix.canvas(),
+      svg: () => this.matrix.svg(),
+      table: () => this.ranking(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
     return map.element;
   }
 
@@ -83,7 +112,10 @@ export class CompareTab {
     const one = panel({ title: "One head", class: "compare-one" });
     this.oneHeading = one.heading;
     this.one = make("div", {});
-    one.body.append(this.one, make("div", { class: "buttons" }, button("Open this head in Look", () => this.open())));
+    one.body.append(
+      this.one,
+      make("div", { class: "buttons" }, button("Open this head in Look", () => this.open())),
+    );
     return one.element;
   }
 
@@ -98,12 +130,23 @@ export class CompareTab {
     const [first, second] = [this.state.get("text"), this.state.get("second")];
     if (!current || current.text !== first || current.model !== this.model().name || !second?.trim()) return;
     const { side, word } = this.watchedIn(current, first, second);
-    const request = { model: this.model().name, first, second, side, word, off: this.state.get("off"), snapshot: this.state.get("snapshot") };
+    const request = {
+      model: this.model().name,
+      first,
+      second,
+      side,
+      word,
+      off: this.state.get("off"),
+      snapshot: this.state.get("snapshot"),
+    };
     this.drawWords(current, side, word);
     await this.turns.run(async (isNewest) => {
       const answer = await this.source.compare(request);
       if (!isNewest()) return;
-      Object.assign(this, { answer, watched: current.sides[side].words[word].text, isCausal: current.kinds[0].causal });
+      Object.assign(
+        this,
+        { answer, watched: current.sides[side].words[word].text, isCausal: current.kinds[0].causal },
+      );
       this.draw();
       await this.outputs.show(answer, request, isNewest);
     });
@@ -141,8 +184,21 @@ export class CompareTab {
     const differences = this.shown.map(differenceOf);
     const largest = Math.max(0.01, ...differences.flat().map(Math.abs));
     this.mapHeading.textContent = `What “${this.watched}” looks at: what changed, head by head`;
-    this.saying.textContent = changeSentence(changes[0], this.labels(), this.watched, this.isCausal, nameOf(changes[0]));
-    this.matrix.show({ rows: this.shown.map(shortName), columns: this.labels(), weights: differences, signed: true, largest, pinned: this.cell() });
+    this.saying.textContent = changeSentence(
+      changes[0],
+      this.labels(),
+      this.watched,
+      this.isCausal,
+      nameOf(changes[0]),
+    );
+    this.matrix.show({
+      rows: this.shown.map(shortName),
+      columns: this.labels(),
+      weights: differences,
+      signed: true,
+      largest,
+      pinned: this.cell(),
+    });
     fill(this.legend, signedLegend(largest, "weight lost and gained, from the first sentence to the second"));
     this.drawOne();
   }
@@ -155,7 +211,15 @@ export class CompareTab {
       this.kind = other;
       this.draw();
     };
-    fill(this.kinds, kinds.length > 1 && segments({ label: "Attention", choices: kinds.map((each) => [each, each]), chosen: kind, onchoose: pick }));
+    fill(
+      this.kinds,
+      kinds.length > 1 && segments({
+        label: "Attention",
+        choices: kinds.map((each) => [each, each]),
+        chosen: kind,
+        onchoose: pick,
+      }),
+    );
     return this.answer.changes.filter((change) => change.kind === kind);
   }
 
@@ -182,12 +246,28 @@ export class CompareTab {
     const largest = Math.max(0.01, ...moved.map(Math.abs));
     const rows = this.labels().map((label, i) => make("tr", {},
       make("th", { scope: "row", class: "key", dir: "auto", text: label }),
-      [change.first[i], change.second[i]].map((weight) => make("td", { class: "figure", text: digits(weight) })),
-      shadeSigned(make("td", { class: "figure", text: withSign(moved[i]), "data-value": moved[i] }), moved[i], largest)));
+      [change.first[i], change.second[i]].map((weight) => make(
+        "td",
+        { class: "figure", text: digits(weight) },
+      )),
+      shadeSigned(
+        make("td", { class: "figure", text: withSign(moved[i]), "data-value": moved[i] }),
+        moved[i],
+        largest,
+      )));
     const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
     const caption = `What “${this.watched}” looks at in both sentences`;
-    const table = make("table", { class: "numbers aligned" }, make("caption", { text: caption }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows));
-    fill(this.one, make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption }, table));
+    const table = make(
+      "table",
+      { class: "numbers aligned" },
+      make("caption", { text: caption }),
+      make("thead", {}, make("tr", {}, heads)),
+      make("tbody", {}, rows),
+    );
+    fill(
+      this.one,
+      make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption }, table),
+    );
   }
 
   open() {

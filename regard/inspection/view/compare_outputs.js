@@ -7,7 +7,11 @@ import { probabilities, writeShare } from "./chances.js";
 import { differing, largestChanges } from "./comparing.js";
 
 const FEW = 6;
-const CAPTIONS = { translation: "The next word where the outputs part", writing: "The next word after each sentence", reading: "The word at the gap" };
+const CAPTIONS = {
+  translation: "The next word where the outputs part",
+  writing: "The next word after each sentence",
+  reading: "The word at the gap",
+};
 
 /** The panel; show(answer, request) as often as needed. */
 export class CompareOutputs {
@@ -57,7 +61,20 @@ function table(caption, rows) {
   const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
   const lines = rows.map(({ text, first, second, change }) => make("tr", {},
     make("th", { scope: "row", dir: "auto", text: tokenText(text) }),
-    [writeShare(first), writeShare(second), withSign(change)].map((number) => make("td", { class: "figure", text: number }))));
+    [writeShare(first), writeShare(second), withSign(change)].map((number) => make(
+      "td",
+      { class: "figure", text: number },
+    ))));
   const room = { class: "table-room", tabindex: "0", role: "region", "aria-label": caption };
-  return make("div", room, make("table", { class: "numbers aligned" }, make("caption", { text: caption }), make("thead", {}, make("tr", {}, heads)), make("tbody", {}, lines)));
+  return make(
+    "div",
+    room,
+    make(
+      "table",
+      { class: "numbers aligned" },
+      make("caption", { text: caption }),
+      make("thead", {}, make("tr", {}, heads)),
+      make("tbody", {}, lines),
+    ),
+  );
 }

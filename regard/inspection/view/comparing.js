@@ -12,7 +12,10 @@ export function differing(first, second) {
     if (i < a.length && j < b.length && a[i] === b[j]) {
       marked[0].push({ text: a[i++], differs: false });
       marked[1].push({ text: b[j++], differs: false });
-    } else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) marked[0].push({ text: a[i++], differs: true });
+    } else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) marked[0].push({
+      text: a[i++],
+      differs: true,
+    });
     else marked[1].push({ text: b[j++], differs: true });
   }
   return marked;
@@ -41,13 +44,21 @@ export function changeSentence({ first, second, distance }, labels, word, isCaus
 /** The ids whose probability changed most: [{id, first, second, change}], the largest change first. */
 export function largestChanges(first, second, count) {
   const ids = Array.from(first, (_, id) => id).sort((a, b) => Math.abs(second[b] - first[b]) - Math.abs(second[a] - first[a]) || a - b);
-  return ids.slice(0, count).map((id) => ({ id, first: first[id], second: second[id], change: second[id] - first[id] }));
+  return ids.slice(0, count).map((id) => ({
+    id,
+    first: first[id],
+    second: second[id],
+    change: second[id] - first[id],
+  }));
 }
 
 function lengths(a, b) {
   const table = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
-    for (let j = b.length - 1; j >= 0; j--) table[i][j] = a[i] === b[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+    for (let j = b.length - 1; j >= 0; j--) table[i][j] = a[i] === b[j] ? table[i + 1][j + 1] + 1 : Math.max(
+      table[i + 1][j],
+      table[i][j + 1],
+    );
   }
   return table;
 }

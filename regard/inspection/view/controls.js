@@ -10,7 +10,15 @@ import { make, uniqueId } from "./dom.js";
 export function slider({ label, least, most, step, value, limit = most, hint = null, onchange }) {
   const id = uniqueId("slider");
   const range = make("input", { type: "range", id, min: least, max: most, step, value });
-  const typed = make("input", { type: "number", class: "typed", min: least, max: limit, step: "any", value, "aria-label": `${label}, typed` });
+  const typed = make("input", {
+    type: "number",
+    class: "typed",
+    min: least,
+    max: limit,
+    step: "any",
+    value,
+    "aria-label": `${label}, typed`,
+  });
   const hear = (from, other) => {
     const number = Number(from.value);
     if (from.value === "" || !Number.isFinite(number)) return;
@@ -25,14 +33,24 @@ export function slider({ label, least, most, step, value, limit = most, hint = n
     if (document.activeElement !== typed) typed.value = tidy(number);
   };
   set(value);
-  const root = make("div", { class: "slider" }, make("label", { for: id, text: label }), range, typed, hint && make("span", { class: "hint", text: hint }));
+  const root = make(
+    "div",
+    { class: "slider" },
+    make("label", { for: id, text: label }),
+    range,
+    typed,
+    hint && make("span", { class: "hint", text: hint }),
+  );
   return { root, range, typed, set };
 }
 
 /** A box to tick, with its words: {root, set(flag)}. */
 export function tick({ label, value, onchange }) {
   const box = make("input", { type: "checkbox", checked: value, onchange: () => onchange(box.checked) });
-  return { root: make("label", { class: "tick-box" }, box, label), box, set: (flag) => { box.checked = flag; } };
+  const set = (flag) => {
+    box.checked = flag;
+  };
+  return { root: make("label", { class: "tick-box" }, box, label), box, set };
 }
 
 /** A choice from a list of [value, words]: {root, set(value), offer(list)}. */
@@ -45,7 +63,10 @@ export function choice({ label, options, value, onchange }) {
     if (select.selectedIndex < 0) select.selectedIndex = 0;
   };
   offer(options, value);
-  return { root: make("div", { class: "choice" }, make("label", { for: id, text: label }), select), select, offer, set: (chosen) => { select.value = String(chosen); } };
+  const set = (chosen) => {
+    select.value = String(chosen);
+  };
+  return { root: make("div", { class: "choice" }, make("label", { for: id, text: label }), select), select, offer, set };
 }
 
 /** A plain button. */

@@ -10,7 +10,13 @@ const ROOM = { left: 46, right: 14, top: 14, bottom: 34 };
 export class LossCurve {
   constructor(root, { onpick = () => {} } = {}) {
     this.onpick = onpick;
-    this.drawing = svg("svg", { class: "curve", role: "img", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, "font-family": "system-ui, sans-serif", "font-size": 12 });
+    this.drawing = svg("svg", {
+      class: "curve",
+      role: "img",
+      viewBox: `0 0 ${SIZE.width} ${SIZE.height}`,
+      "font-family": "system-ui, sans-serif",
+      "font-size": 12,
+    });
     root.append(this.drawing);
     paint(this.drawing, () => this.course && this.draw());
   }
@@ -25,13 +31,19 @@ export class LossCurve {
     const validated = new Map(this.course.validations.map(({ step, loss }) => [step, loss]));
     const trained = new Map(this.course.steps.map(({ step, loss }) => [step, loss]));
     const steps = [...new Set([...trained.keys(), ...validated.keys()])].sort((a, b) => a - b);
-    return { columns: ["step", "training loss", "validation loss"], rows: steps.map((step) => [step, trained.get(step) ?? "", validated.get(step) ?? ""]) };
+    return {
+      columns: ["step", "training loss", "validation loss"],
+      rows: steps.map((step) => [step, trained.get(step) ?? "", validated.get(step) ?? ""]),
+    };
   }
 
   /** A copy for a file. */
   svg() {
     const copy = this.drawing.cloneNode(true);
-    for (const [name, value] of Object.entries({ ...SIZE, xmlns: "http://www.w3.org/2000/svg" })) copy.setAttribute(name, value);
+    for (const [name, value] of Object.entries({
+      ...SIZE,
+      xmlns: "http://www.w3.org/2000/svg",
+    })) copy.setAttribute(name, value);
     copy.prepend(svg("rect", { ...SIZE, fill: ideaColour("card") }));
     return copy;
   }
@@ -43,7 +55,15 @@ export class LossCurve {
     const last = Math.max(total || 0, steps.at(-1)?.step ?? 1, 1);
     this.x = (step) => ROOM.left + ((SIZE.width - ROOM.left - ROOM.right) * step) / last;
     this.y = (loss) => ROOM.top + (SIZE.height - ROOM.top - ROOM.bottom) * (1 - loss / most);
-    fill(this.drawing, this.axes(most, last), this.line(steps, "soft", 1.2), this.line(validations, "output", 2.2), this.points(validations), this.checkpoints(), this.marker());
+    fill(
+      this.drawing,
+      this.axes(most, last),
+      this.line(steps, "soft", 1.2),
+      this.line(validations, "output", 2.2),
+      this.points(validations),
+      this.checkpoints(),
+      this.marker(),
+    );
     this.drawing.setAttribute("aria-label", this.sentence());
   }
 
@@ -57,34 +77,75 @@ export class LossCurve {
   axes(most, last) {
     const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => share * most);
     const rows = ticks.flatMap((loss) => [
-      svg("line", { x1: ROOM.left, x2: SIZE.width - ROOM.right, y1: this.y(loss), y2: this.y(loss), stroke: ideaColour("line") }),
-      svg("text", { x: ROOM.left - 8, y: this.y(loss) + 4, "text-anchor": "end", fill: ideaColour("soft"), text: digits(loss, most < 4 ? 2 : 1) }),
+      svg("line", {
+        x1: ROOM.left,
+        x2: SIZE.width - ROOM.right,
+        y1: this.y(loss),
+        y2: this.y(loss),
+        stroke: ideaColour("line"),
+      }),
+      svg("text", {
+        x: ROOM.left - 8,
+        y: this.y(loss) + 4,
+        "text-anchor": "end",
+        fill: ideaColour("soft"),
+        text: digits(loss, most < 4 ? 2 : 1),
+      }),
     ]);
-    const columns = [0, 0.5, 1].map((share) => svg("text", { x: this.x(share * last), y: SIZE.height - 8, "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle", fill: ideaColour("soft"), text: `${share === 0 ? "step " : ""}${Math.round(share * last).toLocaleString("en")}` }));
+    const columns = [0, 0.5, 1].map((share) => svg("text", {
+      x: this.x(share * last),
+      y: SIZE.height - 8,
+      "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle",
+      fill: ideaColour("soft"),
+      text: `${share === 0 ? "step " : ""}${Math.round(share * last).toLocaleString("en")}`,
+    }));
     return svg("g", {}, rows, columns);
   }
 
   line(points, idea, width) {
     const good = points.filter(({ loss }) => Number.isFinite(loss));
     const d = good.map(({ step, loss }, i) => `${i ? "L" : "M"}${this.x(step).toFixed(1)} ${this.y(loss).toFixed(1)}`).join("");
-    return d && svg("path", { d, fill: "none", stroke: ideaColour(idea), "stroke-width": width, "stroke-linejoin": "round" });
+    return d && svg(
+      "path",
+      { d, fill: "none", stroke: ideaColour(idea), "stroke-width": width, "stroke-linejoin": "round" },
+    );
   }
 
   points(validations) {
-    return svg("g", { fill: ideaColour("output") }, validations.map(({ step, loss }) => svg("circle", { cx: this.x(step), cy: this.y(loss), r: 3 })));
+    return svg(
+      "g",
+      { fill: ideaColour("output") },
+      validations.map(({ step, loss }) => svg("circle", { cx: this.x(step), cy: this.y(loss), r: 3 })),
+    );
   }
 
   checkpoints() {
     const bottom = SIZE.height - ROOM.bottom;
-    return svg("g", {}, this.course.snapshots.map((step) => svg("g", { class: "checkpoint", onclick: () => this.onpick(step) },
-      svg("rect", { x: this.x(step) - 8, y: ROOM.top, width: 16, height: bottom - ROOM.top + 10, fill: "transparent" }),
-      svg("path", { d: `M${this.x(step)} ${bottom}l5 9h-10z`, fill: ideaColour(step === this.at ? "pin" : "soft") }),
+    return svg("g", {}, this.course.snapshots.map((step) => svg("g", {
+      class: "checkpoint",
+      onclick: () => this.onpick(step),
+    },
+      svg(
+        "rect",
+        { x: this.x(step) - 8, y: ROOM.top, width: 16, height: bottom - ROOM.top + 10, fill: "transparent" },
+      ),
+      svg(
+        "path",
+        { d: `M${this.x(step)} ${bottom}l5 9h-10z`, fill: ideaColour(step === this.at ? "pin" : "soft") },
+      ),
     )));
   }
 
   marker() {
     if (this.at === null || this.at === undefined) return null;
-    return svg("line", { x1: this.x(this.at), x2: this.x(this.at), y1: ROOM.top, y2: SIZE.height - ROOM.bottom, stroke: ideaColour("pin"), "stroke-width": 2 });
+    return svg("line", {
+      x1: this.x(this.at),
+      x2: this.x(this.at),
+      y1: ROOM.top,
+      y2: SIZE.height - ROOM.bottom,
+      stroke: ideaColour("pin"),
+      "stroke-width": 2,
+    });
   }
 }
 

@@ -23,10 +23,26 @@ export class DecodingPanel {
     this.written = make("p", { class: "output-line", dir: "auto" });
     this.looks = make("p", { class: "hint" });
     const room = make("div", { class: "decoding-source" });
-    this.words = new Words(room, { label: "The source, shaded by what this step looks at", short: "Source", onhover: () => {}, onpin: () => {} });
-    body.append(make("div", { class: "buttons" }, this.back, this.next, this.player, this.counter), this.written, this.looks, room);
+    this.words = new Words(room, {
+      label: "The source, shaded by what this step looks at",
+      short: "Source",
+      onhover: () => {},
+      onpin: () => {},
+    });
+    body.append(
+      make("div", { class: "buttons" }, this.back, this.next, this.player, this.counter),
+      this.written,
+      this.looks,
+      room,
+    );
     this.bars = new Distribution(body, { label: "The next word", most: 6 });
-    offerSaves(foot, { name: "step of the decoder", svg: () => this.bars.svg(), table: () => this.bars.full(), link: () => state.link(), announce });
+    offerSaves(foot, {
+      name: "step of the decoder",
+      svg: () => this.bars.svg(),
+      table: () => this.bars.full(),
+      link: () => state.link(),
+      announce,
+    });
     state.on(["step"], () => this.trace && this.draw());
     state.on(["crosshead"], () => this.trace && this.draw());
   }
@@ -80,7 +96,12 @@ export class DecodingPanel {
     const { arrays, meta } = await this.source.next(trace.trace, step);
     if (this.trace !== trace || this.step !== step) return;
     const label = step === 0 ? "The first word" : `After “${wordText(this.tokens[step].text)}”`;
-    this.bars.show({ logits: arrays.logits.data, tokens: this.vocabulary, followed: meta.followed ?? told?.id ?? null, label });
+    this.bars.show({
+      logits: arrays.logits.data,
+      tokens: this.vocabulary,
+      followed: meta.followed ?? told?.id ?? null,
+      label,
+    });
     this.announce(`Step ${step}: ${told ? `“${tokenText(told.text)}” is written next` : "the end comes next"}`);
   }
 
@@ -88,7 +109,10 @@ export class DecodingPanel {
     const done = this.tokens.slice(1, step + 1);
     const next = this.tokens[step + 1];
     const word = (token) => make("span", { class: "written-word", text: tokenText(token.text) });
-    const rest = this.tokens.slice(step + 2).map((token) => make("span", { class: "to-come", text: tokenText(token.text) }));
+    const rest = this.tokens.slice(step + 2).map((token) => make(
+      "span",
+      { class: "to-come", text: tokenText(token.text) },
+    ));
     const now = make("b", { class: "output now", text: next ? tokenText(next.text) : "end" });
     fill(this.written, done.map((token) => [word(token), " "]), now, " ", rest.flatMap((span) => [span, " "]));
   }

@@ -2,29 +2,41 @@
 
 import { make, fill, uniqueId } from "./dom.js";
 import { button } from "./controls.js";
+import { LossCurve } from "./curve.js";
 
 const PAUSE = 1000;
 
 /** The panel, a tab of its own; `reload` is called once the model can be used. */
 export class DemoPanel {
-  constructor(root, { source, announce, fail, reload }) {
-    Object.assign(this, { source, announce, fail, reload });
+  constructor(root, { source, announce, fail, reload, model }) {
+    Object.assign(this, { source, announce, fail, reload, model });
     this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.starter = button("Train it now", () => this.begin(), { class: "primary" });
     const id = uniqueId("demo");
     this.element = make("section", { class: "panel demo-panel", "aria-labelledby": id },
       make("h2", { id, text: "The demo model is not trained yet" }),
-      make("p", { text: "It translates small English sentences into French, learns from sentences that a grammar makes, and is trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model." }),
+      make(
+        "p",
+        { text: "It translates small English sentences into French, learns from sentences that a grammar makes, and is trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model." },
+      ),
       this.starter, this.bar, this.saying,
     );
+    const room = make("div", { class: "demo-curve", hidden: true });
+    this.element.append(room);
+    this.curve = new LossCurve(room);
+    this.room = room;
     root.append(this.element);
   }
 
   /** Look how far it is, and go on looking while it trains and the page is seen. */
   async show() {
     this.isShown = true;
-    document.addEventListener("visibilitychange", () => this.isShown && this.poll(), { signal: this.listening() });
+    document.addEventListener(
+      "visibilitychange",
+      () => this.isShown && this.poll(),
+      { signal: this.listening() },
+    );
     await this.poll();
   }
 
@@ -55,11 +67,20 @@ export class DemoPanel {
     clearTimeout(this.timer);
     if (!this.isShown || document.hidden) return;
     try {
-      this.draw(await this.source.demo());
+      const demo = await this.source.demo();
+      if (demo.state === "learning") await this.drawCourse();
+      this.draw(demo);
     } catch (error) {
       this.fail(error);
       this.timer = setTimeout(() => this.poll(), 5 * PAUSE);
     }
+  }
+
+  // The curve is a bonus: before the first step there is none.
+  async drawCourse() {
+    const course = await this.source.course(this.model().name).catch(() => null);
+    this.room.hidden = !course || course.steps.length < 2;
+    if (!this.room.hidden) this.curve.show(course, null);
   }
 
   draw(demo) {
@@ -68,7 +89,10 @@ export class DemoPanel {
     this.starter.disabled = false;
     this.bar.hidden = !isLearning;
     this.bar.value = demo.steps ? demo.step / demo.steps : 0;
-    fill(this.saying, demo.error ? `The training stopped: ${demo.error}` : isLearning ? progressOf(demo) : "It takes some minutes of this machine's time.");
+    fill(
+      this.saying,
+      demo.error ? `The training stopped: ${demo.error}` : isLearning ? progressOf(demo) : "It takes some minutes of this machine's time.",
+    );
     if (isLearning) this.timer = setTimeout(() => this.poll(), PAUSE);
     if (demo.state === "ready") {
       this.hide();
@@ -79,7 +103,8 @@ export class DemoPanel {
 }
 
 function progressOf({ step, steps, loss, seconds, left }) {
-  const parts = [`Step ${(step ?? 0).toLocaleString("en")} of ${(steps ?? 0).toLocaleString("en")}`];
+  const begun = `Step ${(step ?? 0).toLocaleString("en")} of ${(steps ?? 0).toLocaleString("en")}`;
+  const parts = [steps ? begun : "The sentences to learn from are being made"];
   if (Number.isFinite(loss)) parts.push(`loss ${loss.toFixed(2)}`);
   if (Number.isFinite(seconds)) parts.push(`${inWords(seconds)} so far`);
   if (Number.isFinite(left)) parts.push(`about ${inWords(left)} to go`);

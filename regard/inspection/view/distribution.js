@@ -36,7 +36,10 @@ export class Distribution {
   /** The whole distribution, for a file. */
   full() {
     const { order, shares, plain } = this.now;
-    const rows = Array.from(order, (id, place) => [place, id, this.tokens[id] ?? "", shares[place], plain[place]]);
+    const rows = Array.from(
+      order,
+      (id, place) => [place, id, this.tokens[id] ?? "", shares[place], plain[place]],
+    );
     return { columns: ["rank", "id", "token", "probability", "probability at temperature 1"], rows };
   }
 
@@ -80,7 +83,13 @@ export class Distribution {
     const { order, shares, plain } = this.now;
     const rest = (all) => all.subarray(count).reduce((sum, share) => sum + share, 0);
     const label = `all ${(order.length - count).toLocaleString("en")} others together`;
-    return { label, share: rest(shares), plain: isPlain ? null : rest(plain), note: isPlain ? null : writeShare(rest(plain)), kind: "others" };
+    return {
+      label,
+      share: rest(shares),
+      plain: isPlain ? null : rest(plain),
+      note: isPlain ? null : writeShare(rest(plain)),
+      kind: "others",
+    };
   }
 
   isPlain() {
@@ -110,7 +119,10 @@ export function chanceStrip({ now, tokens, luck, place }) {
     if (share < 0.004 && at > 0) break;
     rest -= share;
     const text = share > 0.06 ? tokenText(tokens[now.order[at]] ?? "") : "";
-    strip.append(make("span", { class: at === place ? "hit" : "", text, style: { "inline-size": `${100 * share}%` } }));
+    strip.append(make(
+      "span",
+      { class: at === place ? "hit" : "", text, style: { "inline-size": `${100 * share}%` } },
+    ));
   }
   if (rest > 1e-4) strip.append(make("span", { class: "rest", style: { "inline-size": `${100 * rest}%` } }));
   const mark = make("span", { class: "mark", style: { "inset-inline-start": `${100 * luck}%` } });

@@ -34,8 +34,20 @@ export class PullPanel {
     Object.assign(this, { element, heading });
     this.from = choice({ label: "Take from", options: [], onchange: () => this.chooseWords() });
     this.to = choice({ label: "give to", options: [], onchange: () => this.chooseWords() });
-    this.scope = choice({ label: "Pull in", options: [["head", "this head"]], value: "head", onchange: () => this.begin() });
-    this.part = slider({ label: "Part of its weight moved", least: 0, most: 1, step: 0.01, value: 0, onchange: (part) => this.move(part) });
+    this.scope = choice({
+      label: "Pull in",
+      options: [["head", "this head"]],
+      value: "head",
+      onchange: () => this.begin(),
+    });
+    this.part = slider({
+      label: "Part of its weight moved",
+      least: 0,
+      most: 1,
+      step: 0.01,
+      value: 0,
+      onchange: (part) => this.move(part),
+    });
     this.saying = make("p", { class: "hint" });
     this.table = make("div", { class: "pull-row" });
     this.undoer = button("Undo", () => this.undo());
@@ -43,7 +55,14 @@ export class PullPanel {
     this.decider = button("Go to where it is decided", () => this.goToDecision(), { hidden: true });
     this.effect = new PullEffect(this);
     const controls = make("div", { class: "controls" }, this.from.root, this.to.root, this.scope.root);
-    body.append(controls, this.part.root, make("div", { class: "buttons" }, this.undoer, this.resetter, this.decider), this.effect.element, this.saying, this.table);
+    body.append(
+      controls,
+      this.part.root,
+      make("div", { class: "buttons" }, this.undoer, this.resetter, this.decider),
+      this.effect.element,
+      this.saying,
+      this.table,
+    );
     root.append(element);
   }
 
@@ -79,8 +98,14 @@ export class PullPanel {
     const seen = visible.data.subarray(query * columns, (query + 1) * columns);
     const name = JSON.stringify([base.trace, this.place]);
     const isOther = name !== this.name;
-    const words = base.sides[keys].words.map((word) => ({ ...word, hidden: !word.positions.some((at) => seen[at] > 0) }));
-    const originals = Array.from({ length: base.heads }, (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(weights, head)[query]) }));
+    const words = base.sides[keys].words.map((word) => ({
+      ...word,
+      hidden: !word.positions.some((at) => seen[at] > 0),
+    }));
+    const originals = Array.from(
+      { length: base.heads },
+      (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(weights, head)[query]) }),
+    );
     Object.assign(this, { base, name, words, originals, asking: base.sides[queries].tokens[query].text });
     if (!isOther) return;
     this.offerScopes();
@@ -100,13 +125,20 @@ export class PullPanel {
   offerScopes() {
     const { kind, layer } = this.place;
     const { layers } = kindOf(this.base, kind);
-    const all = layers * this.base.heads <= MOST_PULLS ? [["kind", `all ${layers * this.base.heads} ${kind} heads`]] : [];
+    const all = layers * this.base.heads <= MOST_PULLS ? [[
+      "kind",
+      `all ${layers * this.base.heads} ${kind} heads`,
+    ]] : [];
     this.scope.offer([["head", "this head alone"], ["layer", `all heads of layer ${layer}`], ...all]);
   }
 
   offerWords() {
     const shares = sharesOf(this.row, this.words);
-    const open = this.words.map((word, number) => ({ ...word, number, share: shares[number] })).filter(({ hidden }) => !hidden);
+    const open = this.words.map((word, number) => ({
+      ...word,
+      number,
+      share: shares[number],
+    })).filter(({ hidden }) => !hidden);
     const telling = open.filter(({ special, text }) => !special && text.length > 3);
     const ranked = (telling.length > 1 ? telling : open).toSorted((a, b) => b.share - a.share);
     const named = (text) => open.find((word) => word.text === text);
@@ -147,10 +179,28 @@ export class PullPanel {
 
   drawRow() {
     const [before, now] = [this.original, this.row].map((row) => sharesOf(row, this.words));
-    const head = make("tr", {}, ["word", "the model's own", "now", "bar"].map((text) => make("th", { scope: "col", text })));
+    const head = make(
+      "tr",
+      {},
+      ["word", "the model's own", "now", "bar"].map((text) => make("th", { scope: "col", text })),
+    );
     const active = document.activeElement?.dataset?.pullWord;
-    const rows = this.words.map((word, number) => !word.hidden && this.line(word, number, before[number], now[number]));
-    fill(this.table, make("table", { class: "pull-table" }, make("caption", { class: "unseen", text: "The row, word by word" }), make("thead", {}, head), make("tbody", {}, rows)));
+    const rows = this.words.map((word, number) => !word.hidden && this.line(
+      word,
+      number,
+      before[number],
+      now[number],
+    ));
+    fill(
+      this.table,
+      make(
+        "table",
+        { class: "pull-table" },
+        make("caption", { class: "unseen", text: "The row, word by word" }),
+        make("thead", {}, head),
+        make("tbody", {}, rows),
+      ),
+    );
     if (active !== undefined) this.table.querySelector(`[data-pull-word="${active}"]`)?.focus();
   }
 
@@ -160,7 +210,14 @@ export class PullPanel {
       onchange: () => this.type(number, input.value),
     });
     const changed = Math.abs(now - before) > 5e-5;
-    return make("tr", { class: changed ? "changed" : null }, make("th", { scope: "row", class: "key", dir: "auto", text: word.text }), make("td", { class: "figure", text: digits(before) }), make("td", {}, input), track(now, before));
+    return make(
+      "tr",
+      { class: changed ? "changed" : null },
+      make("th", { scope: "row", class: "key", dir: "auto", text: word.text }),
+      make("td", { class: "figure", text: digits(before) }),
+      make("td", {}, input),
+      track(now, before),
+    );
   }
 
   // The rivals are written by the decoder; what it looks at there weighs more than what the encoder saw before.
@@ -173,7 +230,10 @@ export class PullPanel {
 
   async goToDecision() {
     const texts = [this.from, this.to].map(({ select }) => this.words[Number(select.value)]?.text);
-    this.state.set(await decidingPlace(this.source, this.base, this.effect.rivals.position, texts), { push: true });
+    this.state.set(
+      await decidingPlace(this.source, this.base, this.effect.rivals.position, texts),
+      { push: true },
+    );
   }
 
   async move(part) {
@@ -194,7 +254,10 @@ export class PullPanel {
     const { base } = this;
     const numbers = Array.from({ length: kindOf(base, kind).layers }, (_, layer) => layer);
     const sheets = await Promise.all(numbers.map((layer) => this.source.layer(base.trace, kind, layer)));
-    return sheets.flatMap(({ arrays }, layer) => Array.from({ length: base.heads }, (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(arrays.weights, head)[query]) })));
+    return sheets.flatMap(({ arrays }, layer) => Array.from(
+      { length: base.heads },
+      (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(arrays.weights, head)[query]) }),
+    ));
   }
 
   type(word, typed) {

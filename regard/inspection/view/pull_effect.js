@@ -16,14 +16,25 @@ export class PullEffect {
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.bars = make("div", { class: "shares-room" });
     this.written = make("p", { class: "output-line", dir: "auto" });
-    this.element = make("div", { class: "pull-effect" }, this.saying, this.bars, this.written, make("div", { class: "controls" }, this.place.root));
+    this.element = make(
+      "div",
+      { class: "pull-effect" },
+      this.saying,
+      this.bars,
+      this.written,
+      make("div", { class: "controls" }, this.place.root),
+    );
   }
 
   async show({ base, request, pulls, isNewest }) {
     const tokens = await this.source.vocabulary(base.model).catch(() => null);
     if (!tokens || !isNewest()) return;
     if (base.trace !== this.base?.trace) await this.begin(base, request);
-    const after = pulls.length ? await this.source.trace({ ...request, pulls, ...this.sameOutput(base) }) : base;
+    const after = pulls.length ? await this.source.trace({
+      ...request,
+      pulls,
+      ...this.sameOutput(base),
+    }) : base;
     const now = await this.logits(after);
     if (!isNewest()) return;
     Object.assign(this, { tokens, pulls, now });
@@ -39,7 +50,10 @@ export class PullEffect {
     this.before = await this.logits(base);
     this.fork = await this.partingOf(base, request);
     this.rivals = this.fork ?? closestRace(this.before);
-    const places = this.side.tokens.slice(0, MOST_PLACES).map((token, place) => [String(place), `${place}: ${token.special ? `<${token.special}>` : tokenText(token.text)}`]);
+    const places = this.side.tokens.slice(0, MOST_PLACES).map((token, place) => [
+      String(place),
+      `${place}: ${token.special ? `<${token.special}>` : tokenText(token.text)}`,
+    ]);
     this.place.offer(places, String(this.rivals?.position ?? 0));
   }
 
@@ -51,7 +65,12 @@ export class PullEffect {
   async partingOf(base, request) {
     const pair = this.model().pairs.find((each) => each.slice(0, 2).includes(base.text));
     if (!pair || base.sides.source === undefined || base.sides.target === undefined) return null;
-    const other = await this.source.trace({ ...request, text: pair[pair[0] === base.text ? 1 : 0], target: null, target_ids: null });
+    const other = await this.source.trace({
+      ...request,
+      text: pair[pair[0] === base.text ? 1 : 0],
+      target: null,
+      target_ids: null,
+    });
     return forkOf(base.sides.target.tokens, other.sides.target.tokens);
   }
 
@@ -63,18 +82,29 @@ export class PullEffect {
 
   async logits(trace) {
     const count = Math.min(trace.sides[trace.written].tokens.length, MOST_PLACES);
-    const sheets = await Promise.all(Array.from({ length: count }, (_, place) => this.source.next(trace.trace, place)));
+    const sheets = await Promise.all(Array.from(
+      { length: count },
+      (_, place) => this.source.next(trace.trace, place),
+    ));
     return sheets.map(({ arrays }) => arrays.logits.data);
   }
 
   redraw() {
     if (!this.now) return;
     const position = this.isChosen ? Number(this.place.select.value) : this.rivals.position;
-    const words = position === this.rivals.position ? this.rivals.words : (widestChange([this.before[position]], [this.now[position]])?.words ?? this.rivals.words);
+    const words = position === this.rivals.position ? this.rivals.words : (widestChange(
+      [this.before[position]],
+      [this.now[position]],
+    )?.words ?? this.rivals.words);
     if (!this.isChosen) this.place.set(position);
     const [was, is] = [this.before, this.now].map((all) => probabilities(all[position]));
     const names = words.map((id) => tokenText(this.tokens[id] ?? `id ${id}`).replace(/^␣/, ""));
-    const rows = words.map((id, number) => ({ label: names[number], share: is[id], plain: was[id], note: `was ${writeShare(was[id])}` }));
+    const rows = words.map((id, number) => ({
+      label: names[number],
+      share: is[id],
+      plain: was[id],
+      note: `was ${writeShare(was[id])}`,
+    }));
     fill(this.bars, shareTable("The rivals", ["word", "bar", "probability now", "before"], rows));
     this.say(position, words, was, is, names);
   }
@@ -88,7 +118,13 @@ export class PullEffect {
     const flips = this.pulls.length && was[first] > was[second] !== is[first] > is[second];
     this.saying.textContent = `${after[0].toUpperCase()}${after.slice(1)}: ${told(first, names[0])}, ${told(second, names[1])}. ${names[0]} is ${this.pulls.length ? `now ${times(odds(is))}, and was ${times(odds(was))}` : times(odds(was))}.${flips ? " The likelier word flips." : ""}`;
     const written = this.tracing.current?.translation;
-    fill(this.written, this.pulls.length > 0 && written && [make("span", { class: "soft", text: "With this pull it writes: " }), make("b", { class: "output", text: written })]);
+    fill(
+      this.written,
+      this.pulls.length > 0 && written && [
+        make("span", { class: "soft", text: "With this pull it writes: " }),
+        make("b", { class: "output", text: written }),
+      ],
+    );
   }
 }
 

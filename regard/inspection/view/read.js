@@ -37,30 +37,70 @@ export class ReadTab {
 
   build(root) {
     this.examples = make("div", {});
-    this.words = make("div", { class: "chips", role: "group", "aria-label": "Words; choose one to hide it or to show it again" });
+    this.words = make(
+      "div",
+      { class: "chips", role: "group", "aria-label": "Words; choose one to hide it or to show it again" },
+    );
     this.hint = make("p", { class: "hint" });
     const answers = panel({ title: "What the model says", class: "read-answers" });
     this.answersHeading = answers.heading;
     this.answers = make("div", { class: "shares-room" });
     answers.body.append(this.answers);
-    offerSaves(answers.foot, { name: "what the model says", svg: () => sharesSvg(this.answersHeading.textContent, this.rows), table: () => this.table(), link: () => this.state.link(), announce: this.announce });
-    root.append(sentenceField({ state: this.state, label: "Your sentence" }), this.examples, this.hint, this.words, make("div", { class: "side-by-side" }, answers.element, this.buildLooking()));
+    offerSaves(answers.foot, {
+      name: "what the model says",
+      svg: () => sharesSvg(this.answersHeading.textContent, this.rows),
+      table: () => this.table(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
+    root.append(
+      sentenceField({ state: this.state, label: "Your sentence" }),
+      this.examples,
+      this.hint,
+      this.words,
+      make("div", { class: "side-by-side" }, answers.element, this.buildLooking()),
+    );
   }
 
   buildLooking() {
     const looking = panel({ title: "What it looks at", class: "read-looking" });
     this.lookingHeading = looking.heading;
-    this.place = choice({ label: "Seen from", options: [], onchange: (place) => this.state.set({ mask: place }) });
+    this.place = choice({
+      label: "Seen from",
+      options: [],
+      onchange: (place) => this.state.set({ mask: place }),
+    });
     this.head = choice({ label: "Head", options: [], onchange: (head) => this.state.set({ readhead: head }) });
     this.saying = make("p", { class: "sentence-of" });
     const room = make("div", {});
-    this.shaded = new Words(room, { label: "The sentence, shaded by what is looked at", short: "It reads", onhover: () => {}, onpin: (place) => this.pick(place) });
+    this.shaded = new Words(room, {
+      label: "The sentence, shaded by what is looked at",
+      short: "It reads",
+      onhover: () => {},
+      onpin: (place) => this.pick(place),
+    });
     const map = make("div", {});
-    this.matrix = new Matrix(map, { label: "Each head's row for this place", rowIdea: "ink", columnIdea: "key" });
+    this.matrix = new Matrix(
+      map,
+      { label: "Each head's row for this place", rowIdea: "ink", columnIdea: "key" },
+    );
     this.matrix.onpin = ({ row }) => row !== null && this.state.set({ readhead: this.names[row].value });
-    looking.body.append(make("div", { class: "controls" }, this.place.root, this.head.root), this.saying, room, make("h3", { text: "All heads" }), map, attentionLegend());
+    looking.body.append(
+      make("div", { class: "controls" }, this.place.root, this.head.root),
+      this.saying,
+      room,
+      make("h3", { text: "All heads" }),
+      map,
+      attentionLegend(),
+    );
     looking.foot.append(foldedTable({ caption: "Each head's row for this place", give: () => this.matrix.table() }));
-    offerSaves(looking.foot, { name: "what it looks at", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.matrix.table(), announce: this.announce });
+    offerSaves(looking.foot, {
+      name: "what it looks at",
+      canvas: () => this.matrix.canvas(),
+      svg: () => this.matrix.svg(),
+      table: () => this.matrix.table(),
+      announce: this.announce,
+    });
     return looking.element;
   }
 
@@ -93,7 +133,12 @@ export class ReadTab {
   async fillGaps({ model, text }) {
     const { masks } = await this.source.fill({ model, text, top: TOP });
     const number = Math.min(this.gapNumber(), masks.length - 1);
-    return masks[number].map(({ text: word, probability }) => ({ label: tokenText(word), share: probability, onclick: () => this.put(word, number), title: `Put ${word} into the gap` }));
+    return masks[number].map(({ text: word, probability }) => ({
+      label: tokenText(word),
+      share: probability,
+      onclick: () => this.put(word, number),
+      title: `Put ${word} into the gap`,
+    }));
   }
 
   async tellClass({ model, text }) {
@@ -107,8 +152,10 @@ export class ReadTab {
     this.answersHeading.textContent = title;
     const nothing = this.isMasked ? `Choose a word to hide it, or write ${this.gap}.` : "This model gives a vector for each word and no answer of its own.";
     const rest = 1 - rows.reduce((sum, { share }) => sum + share, 0);
-    const others = this.isMasked && rows.length > 0 && rest > 0 ? [{ label: "all others together", share: rest, kind: "others" }] : [];
-    fill(this.answers, rows.length ? shareTable(title, ["word", "bar", "probability"], [...rows, ...others]) : make("p", { class: "hint", text: nothing }));
+    const others = { label: "all others together", share: rest, kind: "others" };
+    const all = this.isMasked && rest > 0 ? [...rows, others] : rows;
+    const table = () => shareTable(title, ["word", "bar", "probability"], all);
+    fill(this.answers, rows.length ? table() : make("p", { class: "hint", text: nothing }));
   }
 
   table() {
@@ -122,7 +169,15 @@ export class ReadTab {
     const focused = [...this.words.children].indexOf(document.activeElement);
     const buttons = chips.map((word, number) => {
       const isGap = word.special === "mask";
-      return make("button", { type: "button", class: `chip${isGap ? " gap" : ""}`, dir: "auto", text: isGap ? this.gap : word.text, "aria-pressed": String(isGap), "aria-label": isGap ? "A gap" : `Hide ${word.text}`, onclick: () => this.hideWord(chips, number) });
+      return make("button", {
+        type: "button",
+        class: `chip${isGap ? " gap" : ""}`,
+        dir: "auto",
+        text: isGap ? this.gap : word.text,
+        "aria-pressed": String(isGap),
+        "aria-label": isGap ? "A gap" : `Hide ${word.text}`,
+        onclick: () => this.hideWord(chips, number),
+      });
     });
     fill(this.words, buttons);
     if (focused >= 0) buttons[Math.min(focused, buttons.length - 1)]?.focus();
@@ -131,11 +186,17 @@ export class ReadTab {
   hideWord(chips, number) {
     if (chips[number].special === "mask") return;
     const before = chips.slice(0, number).filter(({ special, text }) => !special && text === chips[number].text).length;
-    this.state.set({ text: replaceNth(this.state.get("text"), chips[number].text, before, this.gap), mask: null }, { push: true });
+    this.state.set(
+      { text: replaceNth(this.state.get("text"), chips[number].text, before, this.gap), mask: null },
+      { push: true },
+    );
   }
 
   put(word, number) {
-    this.state.set({ text: replaceNth(this.state.get("text"), this.gap, number, word.trim()), mask: null }, { push: true });
+    this.state.set(
+      { text: replaceNth(this.state.get("text"), this.gap, number, word.trim()), mask: null },
+      { push: true },
+    );
   }
 
   /** The tokens from which it can be seen: the gaps, or the sign that stands for the whole text. */
@@ -157,17 +218,30 @@ export class ReadTab {
     this.place.offer(places.map((at) => [String(at), `${at}: ${tokens[at].text}`]), String(place));
     this.place.root.hidden = places.length < 2;
     const { name: kind, layers } = trace.kinds[0];
-    const sheets = await Promise.all(Array.from({ length: layers }, (_, layer) => this.source.layer(trace.trace, kind, layer)));
+    const sheets = await Promise.all(Array.from(
+      { length: layers },
+      (_, layer) => this.source.layer(trace.trace, kind, layer),
+    ));
     if (!isNewest()) return;
     const share = (row) => words.map(({ positions }) => positions.reduce((sum, key) => sum + row[key], 0));
-    this.names = sheets.flatMap(({ arrays }, layer) => Array.from({ length: trace.heads }, (_, head) => ({ value: `${layer}.${head}`, name: `layer ${layer}, head ${head}`, row: share(rowsOf(arrays.weights, head)[place]) })));
+    this.names = sheets.flatMap(({ arrays }, layer) => Array.from(
+      { length: trace.heads },
+      (_, head) => ({
+        value: `${layer}.${head}`,
+        name: `layer ${layer}, head ${head}`,
+        row: share(rowsOf(arrays.weights, head)[place]),
+      }),
+    ));
     this.drawLooking(tokens[place].text, words, layers);
   }
 
   drawLooking(from, words, layers) {
     const last = this.names.slice(-this.names.length / layers);
     const mean = average(last.map(({ row }) => [row]))[0];
-    const options = [["mean", `the last layer, all heads averaged`], ...this.names.map(({ value, name }) => [value, name])];
+    const options = [
+      ["mean", `the last layer, all heads averaged`],
+      ...this.names.map(({ value, name }) => [value, name]),
+    ];
     this.head.offer(options, this.state.get("readhead") ?? "mean");
     const chosen = this.names.findIndex(({ value }) => value === this.head.select.value);
     const row = chosen < 0 ? mean : this.names[chosen].row;
@@ -176,7 +250,12 @@ export class ReadTab {
     this.saying.textContent = `In ${options.find(([value]) => value === this.head.select.value)[1]}, ${from} looks most at “${most.text}”.${this.isMasked ? "" : " The class is read off from here."}`;
     this.shaded.show(words, true);
     this.shaded.shade(row);
-    this.matrix.show({ rows: this.names.map(({ name }) => name), columns: words.map(({ text }) => text), weights: this.names.map((each) => each.row), pinned: chosen < 0 ? null : { row: chosen, column: 0 } });
+    this.matrix.show({
+      rows: this.names.map(({ name }) => name),
+      columns: words.map(({ text }) => text),
+      weights: this.names.map((each) => each.row),
+      pinned: chosen < 0 ? null : { row: chosen, column: 0 },
+    });
   }
 
   pick(place) {

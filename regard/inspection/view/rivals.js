@@ -6,7 +6,10 @@ import { rowsOf } from "./alignment.js";
 /** The place after which two outputs first say different words: {position, words: [id, id]}; null where never. */
 export function forkOf(first, second) {
   for (let place = 1; place < Math.min(first.length, second.length); place++) {
-    if (first[place].id !== second[place].id) return { position: place - 1, words: [first[place].id, second[place].id] };
+    if (first[place].id !== second[place].id) return {
+      position: place - 1,
+      words: [first[place].id, second[place].id],
+    };
   }
   return null;
 }
@@ -47,7 +50,10 @@ export function widestChange(before, after) {
 export async function decidingPlace(source, trace, position, texts) {
   const { layers } = trace.kinds.find(({ name }) => name === "cross");
   const places = trace.sides.source.words.filter(({ text }) => texts.includes(text)).flatMap(({ positions }) => positions);
-  const sheets = await Promise.all(Array.from({ length: layers }, (_, layer) => source.layer(trace.trace, "cross", layer)));
+  const sheets = await Promise.all(Array.from(
+    { length: layers },
+    (_, layer) => source.layer(trace.trace, "cross", layer),
+  ));
   let best = { weight: -1 };
   sheets.forEach(({ arrays }, layer) => {
     for (let head = 0; head < trace.heads; head++) {

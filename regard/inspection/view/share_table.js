@@ -13,7 +13,13 @@ import { writeShare } from "./chances.js";
 export function shareTable(caption, heads, rows) {
   const head = make("tr", {}, heads.map((text) => make("th", { scope: "col", text })));
   const lines = rows.map((row) => shareRow(row, heads.length));
-  return make("table", { class: "shares" }, make("caption", { class: "unseen", text: caption }), make("thead", { class: "unseen" }, head), make("tbody", {}, lines));
+  return make(
+    "table",
+    { class: "shares" },
+    make("caption", { class: "unseen", text: caption }),
+    make("thead", { class: "unseen" }, head),
+    make("tbody", {}, lines),
+  );
 }
 
 /** A token as people see it: blanks get a sign, so that a word's beginning and the middle of one differ. */
@@ -38,17 +44,49 @@ export function sharesSvg(title, rows) {
     const y = 34 + number * line;
     return [
       svg("text", { x: left - 10, y: y + 14, "text-anchor": "end", fill: ideaColour("ink"), text: label }),
-      svg("rect", { x: left, y: y + 3, width: Math.max(0.5, share * room), height: 14, rx: 2, fill: ideaColour("output") }),
-      svg("text", { x: width - 6, y: y + 14, "text-anchor": "end", fill: ideaColour("ink"), text: writeShare(share) }),
+      svg("rect", {
+        x: left,
+        y: y + 3,
+        width: Math.max(0.5, share * room),
+        height: 14,
+        rx: 2,
+        fill: ideaColour("output"),
+      }),
+      svg(
+        "text",
+        { x: width - 6, y: y + 14, "text-anchor": "end", fill: ideaColour("ink"), text: writeShare(share) },
+      ),
     ];
   });
-  const settings = { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "sans-serif", "font-size": 13 };
+  const settings = {
+    xmlns: "http://www.w3.org/2000/svg",
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    "font-family": "sans-serif",
+    "font-size": 13,
+  };
   const ground = svg("rect", { width, height, fill: ideaColour("card") });
-  return svg("svg", settings, ground, svg("text", { x: 12, y: 20, fill: ideaColour("soft"), text: title }), bars);
+  return svg(
+    "svg",
+    settings,
+    ground,
+    svg("text", { x: 12, y: 20, fill: ideaColour("soft"), text: title }),
+    bars,
+  );
 }
 
-function shareRow({ label, share, plain = null, note = null, kind = "", onclick = null, title = null }, columns) {
-  const name = onclick ? make("button", { type: "button", class: "take", onclick, "aria-label": title, text: label, dir: "auto" }) : make("span", { text: label, dir: "auto" });
+function shareRow({
+  label,
+  share,
+  plain = null,
+  note = null,
+  kind = "",
+  onclick = null,
+  title = null,
+}, columns) {
+  const button = { type: "button", class: "take", onclick, "aria-label": title };
+  const name = make(onclick ? "button" : "span", { ...(onclick ? button : {}), text: label, dir: "auto" });
   const cells = [
     make("th", { scope: "row" }, name),
     track(share, plain),
@@ -61,6 +99,14 @@ function shareRow({ label, share, plain = null, note = null, kind = "", onclick 
 /** The cell of a bar from 0 to 1, with the outline of another number around it. */
 export function track(share, plain = null) {
   const width = (value) => ({ "inline-size": `${(100 * value).toFixed(3)}%` });
-  const outline = plain !== null && plain > 0.004 && make("span", { class: "share-outline", "data-value": plain, style: width(plain) });
-  return make("td", { class: "share-track" }, make("span", { class: "share-bar", "data-value": share, style: width(share) }), outline);
+  const outline = plain !== null && plain > 0.004 && make(
+    "span",
+    { class: "share-outline", "data-value": plain, style: width(plain) },
+  );
+  return make(
+    "td",
+    { class: "share-track" },
+    make("span", { class: "share-bar", "data-value": share, style: width(share) }),
+    outline,
+  );
 }

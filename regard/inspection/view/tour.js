@@ -15,7 +15,13 @@ export class Tour {
     this.back = button("Back", () => this.go(this.number - 1));
     this.next = button("Next", () => this.go(this.number + 1), { class: "primary" });
     const leave = button("Leave", () => this.leave(), { class: "quiet" });
-    this.card = make("section", { class: "tour-card", "aria-labelledby": this.title.id, hidden: true }, this.title, this.text, make("div", { class: "buttons" }, this.back, this.next, this.counter, leave));
+    this.card = make(
+      "section",
+      { class: "tour-card", "aria-labelledby": this.title.id, hidden: true },
+      this.title,
+      this.text,
+      make("div", { class: "buttons" }, this.back, this.next, this.counter, leave),
+    );
     root.append(this.card);
     root.ownerDocument.addEventListener("keydown", (event) => this.press(event));
   }
@@ -51,13 +57,20 @@ export class Tour {
     this.card.hidden = false;
     this.root.classList.add("on-tour");
     this.title.textContent = stop.title;
-    fill(this.text, stop.words.map((words) => make("p", { text: words })), stop.note && make("p", { class: "note", text: stop.note }));
+    fill(
+      this.text,
+      stop.words.map((words) => make("p", { text: words })),
+      stop.note && make("p", { class: "note", text: stop.note }),
+    );
     this.counter.textContent = `${number + 1} of ${this.stops.length}`;
     this.back.disabled = number === 0;
     this.next.textContent = number === this.stops.length - 1 ? "Finish" : "Next";
     this.title.focus({ preventScroll: true });
     globalThis.scrollTo?.({ top: 0 });
-    if (stop.show) setTimeout(() => this.root.querySelector(stop.show)?.scrollIntoView({ block: "center" }), 500);
+    if (stop.show) setTimeout(
+      () => this.root.querySelector(stop.show)?.scrollIntoView({ block: "center" }),
+      500,
+    );
   }
 
   press(event) {

@@ -4,7 +4,17 @@ import { decidingPlace, forkOf } from "./rivals.js";
 
 const TIRED = "The animal didn't cross the street because it was too tired";
 const WIDE = "The animal didn't cross the street because it was too wide";
-const PLAIN = { off: [], pulls: [], snapshot: null, target: null, kind: null, layer: null, head: null, query: null, key: null };
+const PLAIN = {
+  off: [],
+  pulls: [],
+  snapshot: null,
+  target: null,
+  kind: null,
+  layer: null,
+  head: null,
+  query: null,
+  key: null,
+};
 
 const STOPS = [
   {
@@ -94,7 +104,16 @@ const STOPS = [
       "Sample a word and go on writing; the same seed writes the same words.",
     ],
     note: "Plain softmax is temperature 1, neither rigid nor creative. What is rigid is always to take the likeliest.",
-    state: ({ family, examples }) => ({ ...PLAIN, tab: "write", text: family === "writing" ? (examples[0] ?? TIRED) : TIRED, ids: null, at: null, temperature: null, topk: null, topp: null }),
+    state: ({ family, examples }) => ({
+      ...PLAIN,
+      tab: "write",
+      text: family === "writing" ? (examples[0] ?? TIRED) : TIRED,
+      ids: null,
+      at: null,
+      temperature: null,
+      topk: null,
+      topp: null,
+    }),
     fits: ({ family }) => family !== "reading",
   },
   {

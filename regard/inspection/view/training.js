@@ -47,26 +47,72 @@ export class TrainingTab {
     this.matrix = new Matrix(room, { label: "Attention at the chosen checkpoint" });
     this.output = make("p", { class: "output-line", dir: "auto" });
     this.head = choice({ label: "Head", options: [], value: "", onchange: (value) => this.pick(value) });
-    picture.body.append(make("div", { class: "controls" }, this.head.root), this.output, room, attentionLegend({ masked: true }));
+    picture.body.append(
+      make("div", { class: "controls" }, this.head.root),
+      this.output,
+      room,
+      attentionLegend({ masked: true }),
+    );
     picture.foot.append(foldedTable({ caption: "Attention at the chosen checkpoint", give: () => this.matrix.table() }));
-    offerSaves(picture.foot, { name: "attention in training", canvas: () => this.matrix.canvas(), svg: () => this.matrix.svg(), table: () => this.matrix.table(), link: () => this.state.link(), announce: this.announce });
+    offerSaves(picture.foot, {
+      name: "attention in training",
+      canvas: () => this.matrix.canvas(),
+      svg: () => this.matrix.svg(),
+      table: () => this.matrix.table(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
     this.live = make("p", { class: "hint" });
     this.curve = new LossCurve(course.body, { onpick: (step) => this.go(step) });
-    course.body.append(make("p", { class: "legend" }, make("span", { class: "key-line training", text: "training" }), make("span", { class: "key-line validation", text: "validation" }), make("span", { class: "key-line checkpoint", text: "checkpoint" })), this.live);
-    course.body.append(make("p", { class: "note", text: "Training counts what makes the task harder on purpose, as dropout and smoothed targets do; validation does not, and so it can lie lower." }));
+    course.body.append(
+      make(
+        "p",
+        { class: "legend" },
+        make("span", { class: "key-line training", text: "training" }),
+        make("span", { class: "key-line validation", text: "validation" }),
+        make("span", { class: "key-line checkpoint", text: "checkpoint" }),
+      ),
+      this.live,
+    );
+    course.body.append(make("p", {
+      class: "note",
+      text: "Training counts what makes the task harder on purpose, as dropout and smoothed targets do; validation does not, and so it can lie lower.",
+    }));
     course.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
-    offerSaves(course.foot, { name: "loss", svg: () => this.curve.svg(), table: () => this.curve.table(), announce: this.announce });
-    root.append(sentenceField({ state: this.state, label: "Your sentence" }), this.buildSlider(), make("div", { class: "side-by-side" }, picture.element, course.element));
+    offerSaves(
+      course.foot,
+      { name: "loss", svg: () => this.curve.svg(), table: () => this.curve.table(), announce: this.announce },
+    );
+    root.append(
+      sentenceField({ state: this.state, label: "Your sentence" }),
+      this.buildSlider(),
+      make("div", { class: "side-by-side" }, picture.element, course.element),
+    );
   }
 
   buildSlider() {
     const id = uniqueId("checkpoint");
-    this.range = make("input", { type: "range", id, min: 0, max: 0, step: 1, value: 0, oninput: () => this.go(this.steps[Number(this.range.value)]) });
+    this.range = make("input", {
+      type: "range",
+      id,
+      min: 0,
+      max: 0,
+      step: 1,
+      value: 0,
+      oninput: () => this.go(this.steps[Number(this.range.value)]),
+    });
     this.value = make("output", { class: "range-value", for: id });
     this.back = button("Back", () => this.move(-1));
     this.next = button("Next", () => this.move(1));
     this.player = button("Play", () => this.play());
-    return make("div", { class: "panel checkpoint-slider" }, make("label", { for: id, text: "Step of training" }), this.range, this.value, make("div", { class: "buttons" }, this.back, this.next, this.player));
+    return make(
+      "div",
+      { class: "panel checkpoint-slider" },
+      make("label", { for: id, text: "Step of training" }),
+      this.range,
+      this.value,
+      make("div", { class: "buttons" }, this.back, this.next, this.player),
+    );
   }
 
   get steps() {
@@ -188,12 +234,27 @@ export class TrainingTab {
     this.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}, at step ${at.toLocaleString("en")}`;
     this.matrix.show({ rows: labels(queries), columns: labels(keys), weights, visible: arrays.visible.data });
     const isFirst = at === 0 ? " (nothing learned yet)" : "";
-    fill(this.output, text !== null && [make("span", { class: "soft", text: `At step ${at.toLocaleString("en")}${isFirst} it writes: ` }), make("b", { class: "output", text: text || "nothing" })]);
+    fill(
+      this.output,
+      text !== null && [
+        make("span", { class: "soft", text: `At step ${at.toLocaleString("en")}${isFirst} it writes: ` }),
+        make("b", { class: "output", text: text || "nothing" }),
+      ],
+    );
   }
 
   offerHeads(trace, { kind, layer, head }) {
-    const all = trace.kinds.flatMap(({ name, layers }) => Array.from({ length: layers * trace.heads }, (_, n) => [name, Math.floor(n / trace.heads), n % trace.heads]));
-    this.head.offer(all.map(([name, of, number]) => [`${name}.${of}.${number}`, `${attentionTitle(name, of)}, head ${number}`]), `${kind}.${layer}.${head}`);
+    const all = trace.kinds.flatMap(({ name, layers }) => Array.from(
+      { length: layers * trace.heads },
+      (_, n) => [name, Math.floor(n / trace.heads), n % trace.heads],
+    ));
+    this.head.offer(
+      all.map(([name, of, number]) => [
+        `${name}.${of}.${number}`,
+        `${attentionTitle(name, of)}, head ${number}`,
+      ]),
+      `${kind}.${layer}.${head}`,
+    );
   }
 }
 

@@ -30,7 +30,13 @@ export class TranslateTab {
 
   async show() {
     this.isShown = true;
-    fill(this.examples, this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples.slice(0, 4) }));
+    fill(
+      this.examples,
+      this.source.can("trace") && exampleList({
+        state: this.state,
+        examples: this.model().examples.slice(0, 4),
+      }),
+    );
     await this.draw();
   }
 
@@ -42,7 +48,11 @@ export class TranslateTab {
   async draw() {
     const trace = this.trace.current;
     if (!trace?.sides.target || !trace.kinds.some(({ name }) => name === "cross")) return;
-    fill(this.output, make("span", { class: "soft", text: "It writes: " }), make("b", { class: "output", text: trace.translation ?? trace.sides.target.text }));
+    fill(
+      this.output,
+      make("span", { class: "soft", text: "It writes: " }),
+      make("b", { class: "output", text: trace.translation ?? trace.sides.target.text }),
+    );
     await Promise.all([
       this.turns.run(async (isNewest) => {
         await this.alignment.show(trace, isNewest);

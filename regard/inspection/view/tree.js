@@ -17,7 +17,12 @@ export class Tree {
     this.onselect = onselect;
     this.most = 3;
     this.selected = 0;
-    this.drawing = svg("svg", { class: "tree", role: "tree", "aria-label": "Beam tree; arrows go to parents, children and neighbours", onkeydown: (event) => this.press(event) });
+    this.drawing = svg("svg", {
+      class: "tree",
+      role: "tree",
+      "aria-label": "Beam tree; arrows go to parents, children and neighbours",
+      onkeydown: (event) => this.press(event),
+    });
     this.told = make("p", { class: "told", role: "status" });
     root.append(make("div", { class: "tree-room" }, this.drawing), this.told);
     paint(this.drawing, () => this.nodes && this.draw());
@@ -36,8 +41,26 @@ export class Tree {
 
   /** All hypotheses as a table. */
   table() {
-    const columns = ["number", "text so far", "step", "token", "log-probability", "score", "rank score", "what became of it"];
-    const rows = this.nodes.map((node) => [node.number, this.textOf(node), node.step, node.text, node.log_probability, node.score, node.rank_score, explain(node, this.nodes)]);
+    const columns = [
+      "number",
+      "text so far",
+      "step",
+      "token",
+      "log-probability",
+      "score",
+      "rank score",
+      "what became of it",
+    ];
+    const rows = this.nodes.map((node) => [
+      node.number,
+      this.textOf(node),
+      node.step,
+      node.text,
+      node.log_probability,
+      node.score,
+      node.rank_score,
+      explain(node, this.nodes),
+    ]);
     return { columns, rows };
   }
 
@@ -52,11 +75,24 @@ export class Tree {
 
   draw() {
     const { rows, columns, places } = this.layout;
-    const [width, height] = [2 * MARGIN + columns * COLUMN - (COLUMN - BOX.width), 2 * MARGIN + 18 + rows * LINE];
-    const settings = { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": "system-ui, sans-serif", "font-size": 13 };
+    const [width, height] = [
+      2 * MARGIN + columns * COLUMN - (COLUMN - BOX.width),
+      2 * MARGIN + 18 + rows * LINE,
+    ];
+    const settings = {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      "font-family": "system-ui, sans-serif",
+      "font-size": 13,
+    };
     for (const [name, value] of Object.entries(settings)) this.drawing.setAttribute(name, value);
     const path = new Set(pathTo(this.nodes, this.selected).map((node) => node.number));
-    const edges = svg("g", { fill: "none", "aria-hidden": "true" }, places.map((place) => this.edge(place, path)));
+    const edges = svg(
+      "g",
+      { fill: "none", "aria-hidden": "true" },
+      places.map((place) => this.edge(place, path)),
+    );
     const hadFocus = this.drawing.contains(document.activeElement);
     fill(this.drawing, edges, this.steps(), places.map((place) => this.box(place, path)));
     if (hadFocus) this.drawing.querySelector('[tabindex="0"]').focus();
@@ -65,7 +101,10 @@ export class Tree {
   steps() {
     const labels = this.layout.hidden.map((count, column) => {
       const text = column === 0 ? "start" : `step ${column - 1}${count ? `, ${count} more` : ""}`;
-      return svg("text", { x: MARGIN + column * COLUMN, y: MARGIN + 4, "font-size": 11, fill: ideaColour("soft"), text });
+      return svg(
+        "text",
+        { x: MARGIN + column * COLUMN, y: MARGIN + 4, "font-size": 11, fill: ideaColour("soft"), text },
+      );
     });
     return svg("g", { "aria-hidden": "true" }, labels);
   }
@@ -80,7 +119,12 @@ export class Tree {
     const d = `M${x} ${y}C${x + bend} ${y} ${u - bend} ${v} ${u} ${v}`;
     const isBest = this.best.has(node.number);
     const stroke = isBest ? ideaColour("output") : path.has(node.number) ? ideaColour("pin") : ideaColour(node.fate === "outranked" ? "line" : "soft");
-    return svg("path", { d, stroke, "stroke-width": isBest || path.has(node.number) ? 2.5 : 1, "stroke-dasharray": node.fate === "outranked" ? "3 3" : null });
+    return svg("path", {
+      d,
+      stroke,
+      "stroke-width": isBest || path.has(node.number) ? 2.5 : 1,
+      "stroke-dasharray": node.fate === "outranked" ? "3 3" : null,
+    });
   }
 
   box({ node, column, row }, path) {
@@ -95,9 +139,31 @@ export class Tree {
       "data-number": node.number, "data-value": node.score, onclick: () => this.select(node.number, true), onfocus: () => this.select(node.number),
     };
     return svg("g", settings,
-      svg("rect", { x, y, width: BOX.width, height: BOX.height, rx: 6, fill: ideaColour("card"), stroke: ideaColour(ring), "stroke-width": isSelected ? 3 : isBest ? 2 : 1, "stroke-dasharray": isWeak ? "4 3" : null }),
-      svg("text", { x: x + 8, y: y + 13, fill: ideaColour(isWeak ? "soft" : "ink"), "font-weight": isBest ? 600 : 400, text: clip(nameOf(node)) }),
-      svg("text", { x: x + 8, y: y + 25, "font-size": 10, fill: ideaColour("soft"), text: node.parent === null ? "" : `${isFinished(node) ? "rank " : ""}${digits(isFinished(node) ? node.rank_score : node.score, 2)}` }),
+      svg("rect", {
+        x,
+        y,
+        width: BOX.width,
+        height: BOX.height,
+        rx: 6,
+        fill: ideaColour("card"),
+        stroke: ideaColour(ring),
+        "stroke-width": isSelected ? 3 : isBest ? 2 : 1,
+        "stroke-dasharray": isWeak ? "4 3" : null,
+      }),
+      svg("text", {
+        x: x + 8,
+        y: y + 13,
+        fill: ideaColour(isWeak ? "soft" : "ink"),
+        "font-weight": isBest ? 600 : 400,
+        text: clip(nameOf(node)),
+      }),
+      svg("text", {
+        x: x + 8,
+        y: y + 25,
+        "font-size": 10,
+        fill: ideaColour("soft"),
+        text: node.parent === null ? "" : `${isFinished(node) ? "rank " : ""}${digits(isFinished(node) ? node.rank_score : node.score, 2)}`,
+      }),
     );
   }
 

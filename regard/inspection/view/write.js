@@ -21,7 +21,10 @@ export class WriteTab {
     this.writing = new Writing(context);
     this.turns = new Turns(this.fail);
     this.build(root);
-    this.state.on(["text", "model", "snapshot"], (changed) => this.isShown && !changed.has("ids") && this.state.set({ ids: null, at: null }));
+    this.state.on(
+      ["text", "model", "snapshot"],
+      (changed) => this.isShown && !changed.has("ids") && this.state.set({ ids: null, at: null }),
+    );
     this.state.on(["text", "model", "ids", "at", "off", "pulls", "snapshot"], () => this.refresh());
     this.state.on(["temperature", "topk", "topp", "seed"], () => this.recompute());
     this.trace.on(() => this.refresh());
@@ -29,7 +32,13 @@ export class WriteTab {
 
   async show() {
     this.isShown = true;
-    fill(this.examples, this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples.slice(0, 4) }));
+    fill(
+      this.examples,
+      this.source.can("trace") && exampleList({
+        state: this.state,
+        examples: this.model().examples.slice(0, 4),
+      }),
+    );
     await this.refresh();
   }
 
@@ -43,21 +52,36 @@ export class WriteTab {
     const next = panel({ title: "The next word", class: "write-next" });
     this.heading = next.heading;
     this.examples = make("div", {});
-    this.chips = make("div", { class: "chips", role: "group", "aria-label": "Words; choose one to see what may follow it" });
+    this.chips = make(
+      "div",
+      { class: "chips", role: "group", "aria-label": "Words; choose one to see what may follow it" },
+    );
     this.told = make("p", { class: "told" });
     text.body.append(
       canType && sentenceField({ state: this.state, label: "Your sentence" }),
       this.examples,
-      make("p", { class: "hint", text: "Choose any word to see what the model expected after it. It reads only what stands before: later words are not there yet." }),
+      make("p", {
+        class: "hint",
+        text: "Choose any word to see what the model expected after it. It reads only what stands before: later words are not there yet.",
+      }),
       this.chips,
       this.told,
       this.buildButtons(),
     );
     next.body.append(this.buildRules());
-    this.bars = new Distribution(next.body, { label: "The next word", onchoose: this.writing.canGoOn ? (id) => this.take(id) : null });
+    this.bars = new Distribution(
+      next.body,
+      { label: "The next word", onchoose: this.writing.canGoOn ? (id) => this.take(id) : null },
+    );
     this.strip = make("div", {});
     next.body.append(this.strip, make("p", { class: "note", text: TEMPERATURE }));
-    offerSaves(next.foot, { name: "next word", svg: () => this.bars.svg(), table: () => this.bars.full(), link: () => this.state.link(), announce: this.announce });
+    offerSaves(next.foot, {
+      name: "next word",
+      svg: () => this.bars.svg(),
+      table: () => this.bars.full(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
     root.append(make("div", { class: "side-by-side" }, text.element, next.element));
   }
 
@@ -67,23 +91,61 @@ export class WriteTab {
     this.goer = button("Write on", () => this.writeOn());
     this.undoer = button("Undo", () => this.undo());
     this.restarter = button("Begin again", () => this.state.set({ ids: null, at: null }));
-    this.seed = make("input", { type: "number", min: 0, max: 999999, step: 1, value: this.seedNumber(), oninput: () => this.state.set({ seed: this.seed.value }) });
+    this.seed = make("input", {
+      type: "number",
+      min: 0,
+      max: 999999,
+      step: 1,
+      value: this.seedNumber(),
+      oninput: () => this.state.set({ seed: this.seed.value }),
+    });
     const seed = make("label", { class: "choice" }, make("span", { text: "Seed" }), this.seed);
-    const another = button("Another seed", () => this.state.set({ seed: String(this.seedNumber() + 1) }), { class: "quiet" });
+    const another = button(
+      "Another seed",
+      () => this.state.set({ seed: String(this.seedNumber() + 1) }),
+      { class: "quiet" },
+    );
     const all = [this.sampler, this.likeliest, this.goer, this.undoer, this.restarter, seed, another];
     return make("div", { class: "buttons", hidden: !this.writing.canGoOn }, all);
   }
 
   buildRules() {
     const set = (name, none) => (number) => this.state.set({ [name]: number === none ? null : number });
-    this.temperature = slider({ label: "Temperature", least: 0, most: 2, step: 0.05, value: 1, limit: 100, onchange: set("temperature", 1) });
-    this.topk = slider({ label: "Top-k (0 keeps all)", least: 0, most: 100, step: 1, value: 0, limit: 1e6, onchange: (n) => set("topk", 0)(Math.round(n)) });
-    this.topp = slider({ label: "Top-p", least: 0.01, most: 1, step: 0.01, value: 1, onchange: set("topp", 1) });
+    this.temperature = slider({
+      label: "Temperature",
+      least: 0,
+      most: 2,
+      step: 0.05,
+      value: 1,
+      limit: 100,
+      onchange: set("temperature", 1),
+    });
+    this.topk = slider({
+      label: "Top-k (0 keeps all)",
+      least: 0,
+      most: 100,
+      step: 1,
+      value: 0,
+      limit: 1e6,
+      onchange: (n) => set("topk", 0)(Math.round(n)),
+    });
+    this.topp = slider({
+      label: "Top-p",
+      least: 0.01,
+      most: 1,
+      step: 0.01,
+      value: 1,
+      onchange: set("topp", 1),
+    });
     return make("div", { class: "sliders stacked" }, this.temperature.root, this.topk.root, this.topp.root);
   }
 
   settings() {
-    return { temperature: this.state.get("temperature") ?? 1, topK: this.state.get("topk") ?? 0, topP: this.state.get("topp") ?? 1 };
+    return {
+      temperature: this.state.get("temperature") ?? 1,
+      topK: this.state.get("topk") ?? 0,
+      topP: this.state.get("topp") ?? 1,
+    };
   }
 
   seedNumber() {
@@ -100,7 +162,10 @@ export class WriteTab {
     const { ids } = this.writing;
     const tokens = await this.source.vocabulary(this.model().name);
     if (!isNewest()) return;
-    const asWritten = (token) => (token.special || tokens[token.id] === undefined ? token : { ...token, text: tokens[token.id] });
+    const asWritten = (token) => (token.special || tokens[token.id] === undefined ? token : {
+      ...token,
+      text: tokens[token.id],
+    });
     const chips = [...beginning.map(asWritten), ...ids.map((id) => ({ id, text: tokens[id] ?? `id ${id}` }))];
     const at = this.writing.place(chips.length);
     this.drawChips(chips, at, beginning.length);
@@ -114,12 +179,22 @@ export class WriteTab {
   recompute() {
     if (!this.isShown || !this.logits) return;
     const settings = this.settings();
-    for (const [name, value] of [["temperature", settings.temperature], ["topk", settings.topK], ["topp", settings.topP]]) this[name].set(value);
+    for (const [name, value] of [
+      ["temperature", settings.temperature],
+      ["topk", settings.topK],
+      ["topp", settings.topP],
+    ]) this[name].set(value);
     if (document.activeElement !== this.seed) this.seed.value = this.seedNumber();
     const before = wordText(this.chipsShown[this.at].text);
     const isStart = this.at === 0 && this.chipsShown[0].special === "start";
     this.heading.textContent = isStart ? "The first word" : `The next word after “${before}”`;
-    this.now = this.bars.show({ logits: this.logits, tokens: this.tokens, settings, followed: this.followed, label: this.heading.textContent });
+    this.now = this.bars.show({
+      logits: this.logits,
+      tokens: this.tokens,
+      settings,
+      followed: this.followed,
+      label: this.heading.textContent,
+    });
     this.drawLuck();
     this.enable();
   }
@@ -131,14 +206,28 @@ export class WriteTab {
     this.place = draw(this.now.shares, luck);
     const word = wordText(this.tokens[this.now.order[this.place]] ?? "");
     const sentence = `Sampling lays all shares end to end. Seed ${this.seedNumber()} draws ${luck.toFixed(4)} here, which falls on “${word}”.`;
-    return fill(this.strip, make("p", { class: "told", text: sentence }), chanceStrip({ now: this.now, tokens: this.tokens, luck, place: this.place }));
+    return fill(
+      this.strip,
+      make("p", { class: "told", text: sentence }),
+      chanceStrip({ now: this.now, tokens: this.tokens, luck, place: this.place }),
+    );
   }
 
   drawChips(chips, at, own) {
     const buttons = chips.map((chip, number) => {
       const name = chip.special ? `<${chip.special}>` : tokenText(chip.text);
-      const settings = { type: "button", class: `chip${number >= own ? " own" : ""}${chip.special ? " special" : ""}`, text: name, dir: "auto", "aria-pressed": String(number === at) };
-      return make("button", { ...settings, "aria-label": `After ${name}`, onclick: () => this.state.set({ at: number === chips.length - 1 ? null : String(number) }) });
+      const settings = {
+        type: "button",
+        class: `chip${number >= own ? " own" : ""}${chip.special ? " special" : ""}`,
+        text: name,
+        dir: "auto",
+        "aria-pressed": String(number === at),
+      };
+      return make("button", {
+        ...settings,
+        "aria-label": `After ${name}`,
+        onclick: () => this.state.set({ at: number === chips.length - 1 ? null : String(number) }),
+      });
     });
     const focused = [...this.chips.children].indexOf(document.activeElement);
     fill(this.chips, buttons);
@@ -153,7 +242,11 @@ export class WriteTab {
     this.goer.disabled = isOver && !this.isGoing;
     this.undoer.disabled = this.restarter.disabled = written === 0;
     const over = this.meta.ended ? "The model has ended here." : this.meta.room <= 0 ? "The model has no room for more words." : "";
-    fill(this.told, written > 0 && make("span", { class: "output-text", dir: "auto", text: this.meta.text ?? "" }), over && ` ${over}`);
+    fill(
+      this.told,
+      written > 0 && make("span", { class: "output-text", dir: "auto", text: this.meta.text ?? "" }),
+      over && ` ${over}`,
+    );
   }
 
   /** Write a word after the chip that is looked at; what stood behind it goes. */

@@ -59,7 +59,14 @@ export class Writing {
 
   ask(ids) {
     const { state } = this;
-    const request = { model: this.model().name, text: state.get("text") ?? "", ids, off: state.get("off"), pulls: this.pulls(), snapshot: state.get("snapshot") };
+    const request = {
+      model: this.model().name,
+      text: state.get("text") ?? "",
+      ids,
+      off: state.get("off"),
+      pulls: this.pulls(),
+      snapshot: state.get("snapshot"),
+    };
     const name = JSON.stringify(request);
     if (!this.answers.has(name)) {
       if (this.answers.size > 60) this.answers.delete(this.answers.keys().next().value);
