@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from threading import Lock
@@ -32,30 +33,42 @@ def check_ending(ending: str) -> str:
     return KINDS[ending]
 
 
-def saved(
-    kept: Trace, ending: str, kind: str | None, layer: int | None, head: int | None, words: bool
-) -> bytes:
+@dataclass(frozen=True)
+class Choice:
+    """What of a trace goes into a file; what is left open is there in full, or chosen well."""
+
+    kind: str | None = None
+    layer: int | None = None
+    head: int | None = None
+    words: bool = False
+    query: int | None = None  # of a page alone: the word whose row is pinned
+
+
+def saved(kept: Trace, ending: str, choice: Choice) -> bytes:
     """The bytes of a file that holds what was chosen; an archive always holds everything of its kind."""
-    choice: dict[str, Any] = {"kind": kind, "words": words}
+    asked: dict[str, Any] = {"kind": choice.kind, "words": choice.words}
     if ending != "npz":
-        choice |= {"layer": layer, "head": head}
+        asked |= {"layer": choice.layer, "head": choice.head}
+    if ending == "html":
+        asked["query"] = choice.query
     if ending == "csv":
-        _check_cells(kept.seen, kind, layer, head)
+        _check_cells(kept.seen, choice)
     with kept.loaded.lock, _drawing, tempfile.TemporaryDirectory() as folder:
-        return kept.seen.save(Path(folder, f"saved.{ending}"), **choice).read_bytes()
+        return kept.seen.save(Path(folder, f"saved.{ending}"), **asked).read_bytes()
 
 
-def file_name(kept: Trace, ending: str, kind: str | None, layer: int | None, head: int | None) -> str:
+def file_name(kept: Trace, ending: str, choice: Choice) -> str:
     """A name that says what is in the file, in plain letters."""
-    parts = [kept.entry.name, kind, layer, head] if ending != "npz" else [kept.entry.name, kind]
+    parts = [kept.entry.name, choice.kind, *([choice.layer, choice.head] if ending != "npz" else [])]
     said = "-".join(str(part) for part in parts if part is not None)
     return f"{re.sub(r'[^A-Za-z0-9.-]+', '-', said)}.{ending}"
 
 
-def _check_cells(seen: Inspection, kind: str | None, layer: int | None, head: int | None) -> None:
+def _check_cells(seen: Inspection, choice: Choice) -> None:
     cells = 0
-    for each in [kind] if kind is not None else seen.kinds:
-        maps = (1 if layer is not None else seen.layers(each)) * (1 if head is not None else seen.heads)
-        cells += maps * prod(map(len, seen.sides(each)))
+    for kind in [choice.kind] if choice.kind is not None else seen.kinds:
+        layers = seen.layers(kind) if choice.layer is None else 1
+        heads = seen.heads if choice.head is None else 1
+        cells += layers * heads * prod(map(len, seen.sides(kind)))
     if cells > MOST_CELLS:
         raise Refused(f"a table of {cells:,} cells; choose a kind, a layer or a head, or save .npz")

@@ -158,12 +158,14 @@ def _of_traces(models: Models, traces: Traces) -> APIRouter:
         layer: int | None = None,
         head: int | None = None,
         words: Annotated[int, Query(ge=0, le=1)] = 0,
+        query: Annotated[int | None, Query(ge=0)] = None,
     ) -> Response:
         from regard.service import saving
 
         media, kept = saving.check_ending(ending), traces[name]
-        data = saving.saved(kept, ending, kind, layer, head, bool(words))
-        told = f'attachment; filename="{saving.file_name(kept, ending, kind, layer, head)}"'
+        choice = saving.Choice(kind, layer, head, bool(words), query)
+        data = saving.saved(kept, ending, choice)
+        told = f'attachment; filename="{saving.file_name(kept, ending, choice)}"'
         return Response(data, media_type=media, headers={"Content-Disposition": told})
 
     return routes

@@ -309,6 +309,9 @@ def test_files_to_take_away(client, ask, ending):
     assert found.content.startswith(beginning[ending])
     name = "small-encoder.npz" if ending == "npz" else f"small-encoder-1-2.{ending}"
     assert found.headers["content-disposition"] == f'attachment; filename="{name}"'
+    if ending == "html":
+        pinned = client.get(f"{API}trace/{trace}/save.html?kind=encoder&layer=1&head=2&query=1").text
+        assert '"pinned":{"kind":"encoder","layer":1,"head":2,"query":1}' in pinned
     if ending == "csv":
         assert {line.split(",")[1] for line in found.text.splitlines()[1:]} == {"1"}
 
