@@ -1,0 +1,127 @@
+"""The next word: the whole distribution, reshaped in the browser at once, sampled, and gone on with."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from .person import values
+
+pytestmark = pytest.mark.xdist_group("browser")
+TEXT = "The quick brown"
+
+
+@pytest.fixture
+def tab(person):
+    """The tab of a model that writes."""
+    panel = person.visit(model="writing", text=TEXT, tab="write").page.get_by_role("tabpanel")
+    expect(panel.get_by_text(re.compile("^Entropy"))).to_be_visible()
+    return panel
+
+
+@pytest.fixture
+def logits(inspect):
+    """What Python sees after the last word."""
+    return inspect("writing", TEXT).logits[-1].astype(np.float64)
+
+
+def softmax(scores):
+    shares = np.exp(scores - scores.max())
+    return shares / shares.sum()
+
+
+def shown_shares(tab):
+    """The bars of words, and the last one, of all others together."""
+    return np.array(values(tab.get_by_role("table").first.locator(".share-bar")))
+
+
+def entropy(shares):
+    kept = shares[shares > 0]
+    return -(kept * np.log2(kept)).sum()
+
+
+def test_the_distribution_is_the_models(tab, logits):
+    shares = np.sort(softmax(logits))[::-1]
+    shown = shown_shares(tab)
+    assert np.allclose(shown[:-1], shares[: len(shown) - 1], atol=1e-4)
+    assert shown.sum() == pytest.approx(1, abs=1e-4)
+    said = tab.locator("[data-value]").filter(has_text=re.compile("^Entropy")).get_attribute("data-value")
+    assert float(said) == pytest.approx(entropy(shares), abs=1e-3)
+
+
+@pytest.mark.parametrize("temperature", ["0.5", "2", "0.05"])
+def test_temperature_reshapes_it(tab, logits, temperature):
+    before = tab.page.evaluate("performance.getEntriesByType('resource').length")
+    tab.get_by_role("spinbutton", name="Temperature, typed").fill(temperature)
+    shares = np.sort(softmax(logits / float(temperature)))[::-1]
+    expect(tab.get_by_text(re.compile(f"^Entropy {entropy(shares):.2f} bits"))).to_be_visible()
+    shown = shown_shares(tab)
+    assert np.allclose(shown[: min(8, len(shown) - 1)], shares[: min(8, len(shown) - 1)], atol=1e-4)
+    after = tab.page.evaluate("performance.getEntriesByType('resource').length")
+    assert after == before, "computed in the browser, without a request"
+
+
+def test_top_k_and_top_p_cut_it(tab, logits):
+    tab.get_by_role("spinbutton", name="Top-k (0 keeps all), typed").fill("5")
+    kept = np.sort(softmax(logits))[::-1][:5]
+    expect(tab.get_by_role("table").first.locator("tr:not(.cut) .share-bar").first).to_have_attribute(
+        "data-value", re.compile(f"^{kept[0] / kept.sum():.4f}"[:-1])
+    )
+    live = tab.get_by_role("table").first.locator("tr:not(.cut):not(.others) .share-bar")
+    assert np.allclose(values(live)[:5], kept / kept.sum(), atol=1e-4)
+    tab.get_by_role("spinbutton", name="Top-k (0 keeps all), typed").fill("0")
+    tab.get_by_role("spinbutton", name="Top-p, typed").fill("0.2")
+    shares = np.sort(softmax(logits))[::-1]
+    count = int((np.cumsum(shares) < 0.2).sum()) + 1
+    expect(live.first).to_have_attribute(
+        "data-value", re.compile(f"^{shares[0] / shares[:count].sum():.4f}"[:-1])
+    )
+    assert np.allclose(values(live)[:count], shares[:count] / shares[:count].sum(), atol=1e-4)
+
+
+def test_what_was_expected_after_an_earlier_word(tab, inspect):
+    tab.get_by_role("button", name="After The", exact=True).click()
+    expect(tab.get_by_role("heading", name="The next word after “The”")).to_be_visible()
+    shares = np.sort(softmax(inspect("writing", TEXT).logits[0].astype(np.float64)))[::-1]
+    expect(tab.get_by_text(re.compile(f"^Entropy {entropy(shares):.2f} bits"))).to_be_visible()
+
+
+def test_taking_the_likeliest_writes_as_python_does(tab, load):
+    for count in range(1, 4):
+        tab.get_by_role("button", name="Take the likeliest").click()
+        words = tab.get_by_role("group", name=re.compile("^Words; choose one")).locator(".own")
+        expect(words).to_have_count(count)
+    expected = load("writing").complete(TEXT, max_tokens=3, temperature=0).text
+    expect(tab.locator(".output-text")).to_contain_text(expected.strip().split("\n")[0])
+    tab.get_by_role("button", name="Undo").click()
+    expect(words).to_have_count(2)
+    tab.get_by_role("button", name="Begin again").click()
+    expect(words).to_have_count(0)
+
+
+def test_the_same_seed_samples_the_same_words(tab):
+    words = tab.get_by_role("group", name=re.compile("^Words; choose one")).locator(".own")
+    written = []
+    for _ in range(2):
+        for count in range(1, 5):
+            tab.get_by_role("button", name="Sample").click()
+            expect(words).to_have_count(count)
+        written.append(words.all_inner_texts())
+        tab.get_by_role("button", name="Begin again").click()
+        expect(words).to_have_count(0)
+    assert written[0] == written[1]
+
+
+def test_a_translation_goes_on_from_its_own_words(person, inspect):
+    text = "I am a student"
+    tab = person.visit(model="translation", text=text, tab="write").page.get_by_role("tabpanel")
+    expect(tab.get_by_text(re.compile("^Entropy"))).to_be_visible()
+    seen = inspect("translation", text)
+    tab.get_by_role("button", name="After <start>", exact=True).click()
+    expect(tab.get_by_role("heading", name="The first word")).to_be_visible()
+    shares = np.sort(softmax(seen.logits[0].astype(np.float64)))[::-1]
+    expect(tab.get_by_text(re.compile(f"^Entropy {entropy(shares):.2f} bits"))).to_be_visible()
+    assert np.allclose(shown_shares(tab)[:5], shares[:5], atol=1e-4)
