@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 
@@ -30,13 +31,17 @@ def has_compiler() -> bool:
     return False
 
 
-def profile(case: Case, rows: int = 12) -> str:
-    """Where our own piece of the work spends its time, as a table of torch operations."""
+def our_work(case: Case) -> Callable[[], object]:
+    """Our own piece of a case's work."""
+    return next(contender.work for contender in case.contenders() if contender.name == OURS)
+
+
+def profile(work: Callable[[], object], rows: int = 12) -> str:
+    """Where a piece of work spends its time, as a table of torch operations."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 
-    ours = next(contender for contender in case.contenders() if contender.name == OURS)
-    ours.work()
+    work()
     with record(activities=[ProfilerActivity.CPU]) as seen:
-        ours.work()
+        work()
     return seen.key_averages().table(sort_by="self_cpu_time_total", row_limit=rows, max_name_column_width=50)

@@ -86,12 +86,18 @@ class Outcome:
     @property
     def ratio(self) -> Ratio | None:
         """Our best over the best of the peers; None where no peer is there."""
-        return self._ratio(self.contenders)
+        return self._to_the_best(self.contenders)
 
     @property
     def eager_ratio(self) -> Ratio | None:
         """The same among those that are not compiled."""
-        return self._ratio([contender for contender in self.contenders if not contender.compiled])
+        return self._to_the_best([contender for contender in self.contenders if not contender.compiled])
+
+    @property
+    def ratios(self) -> dict[str, Ratio]:
+        """Our best over every peer in each of its settings, by title."""
+        ours = self._best([contender for contender in self.contenders if contender.name == OURS])
+        return {c.title: self._ratio(ours, c.title) for c in self.contenders if c.name != OURS}
 
     def as_dict(self) -> dict[str, object]:
         """For programs: our figure, the peers' each at its best, and the ratio to the best of them."""
@@ -103,6 +109,7 @@ class Outcome:
         if (ratio := self.ratio) is not None:
             found["spread"] = [round(edge, 3) for edge in ratio.quartiles]
         found["all"] = {title: round(speed, 1) for title, speed in self.speeds.items()}
+        found["ratios"] = {title: round(ratio.median, 3) for title, ratio in self.ratios.items()}
         agreement = {c.title: round(c.agreement, 4) for c in self.contenders if c.agreement is not None}
         return found | ({"agreement": agreement} if agreement else {})
 
@@ -113,14 +120,17 @@ class Outcome:
             best[contender.name] = max(best.get(contender.name, 0.0), speed)
         return best
 
-    def _ratio(self, some: list[Contender]) -> Ratio | None:
-        ours = [contender.title for contender in some if contender.name == OURS]
-        theirs = [contender.title for contender in some if contender.name != OURS]
-        if not theirs:
-            return None
-        a, b = (max(titles, key=self.speeds.__getitem__) for titles in (ours, theirs))
-        pairs = zip(self.seconds[a], self.seconds[b], strict=True)
-        return Ratio(a, b, [slow / fast for fast, slow in pairs])
+    def _to_the_best(self, some: list[Contender]) -> Ratio | None:
+        ours = [contender for contender in some if contender.name == OURS]
+        theirs = [contender for contender in some if contender.name != OURS]
+        return self._ratio(self._best(ours), self._best(theirs)) if theirs else None
+
+    def _best(self, some: list[Contender]) -> str:
+        return max((contender.title for contender in some), key=self.speeds.__getitem__)
+
+    def _ratio(self, ours: str, theirs: str) -> Ratio:
+        pairs = zip(self.seconds[ours], self.seconds[theirs], strict=True)
+        return Ratio(ours, theirs, [slow / fast for fast, slow in pairs])
 
 
 def take_turns(case: Case, turns: int = 9, clock: Callable[[], float] = time.perf_counter) -> Outcome:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.bench.turns import Case
 
 commands = typer.Typer()
 
@@ -41,9 +45,10 @@ def model(
 ) -> None:
     """Forward and backward of the stack, beside torch.nn.Transformer and transformers."""
     from regard.bench import model as room
+    from regard.bench.machine import our_work
 
     _set_threads(threads)
-    _run(room.cases(compiled), case, turns, profile, as_json)
+    _run(room.cases(compiled), case, turns, as_json, our_work if profile else None)
 
 
 @bench.command(epilog=EXAMPLES)
@@ -57,22 +62,47 @@ def train(
 ) -> None:
     """Whole training steps, beside torch.nn.Transformer, transformers and a plain GPT loop."""
     from regard.bench import train as room
+    from regard.bench.machine import our_work
 
     _set_threads(threads)
-    _run(room.cases(compiled), case, turns, profile, as_json)
+    _run(room.cases(compiled), case, turns, as_json, our_work if profile else None)
 
 
-def _set_threads(threads: int) -> None:
+@bench.command(epilog=EXAMPLES)
+def decode(
+    case: Cases = None,
+    turns: Turns = 9,
+    threads: Threads = 0,
+    engine: Annotated[str, typer.Option(help="What our search runs on.")] = "torch",
+    shorten: Annotated[int, typer.Option(min=1, help="Divide the length of outputs, to try it out.")] = 1,
+    profile: Profile = False,
+    as_json: AsJson = False,
+) -> None:
+    """Decoding and encoding, beside transformers and CTranslate2, a process each."""
+    from regard.bench.decode import prepared
+
+    with prepared(_set_threads(threads), engine, shorten) as room:
+        work = (lambda one: room.work(one.name)) if profile else None
+        _run(room.cases(), case, turns, as_json, work)
+
+
+def _set_threads(threads: int) -> int:
+    """Make torch compute with so many, if any number is given; how many there are then."""
     import torch
 
     if threads:
         torch.set_num_threads(threads)
+    return torch.get_num_threads()
 
 
-def _run(cases: list[Any], names: list[str] | None, turns: int, profile: bool, as_json: bool) -> None:
-    """Let the chosen cases take their turns, and print what comes of each."""
-    import torch
-
+def _run(
+    cases: list[Case],
+    names: list[str] | None,
+    turns: int,
+    as_json: bool,
+    profiled: Callable[[Case], Callable[[], Any]] | None,
+) -> None:
+    """Let the chosen cases take their turns, print what comes of each, and profile our own work if asked."""
     from regard.bench import machine
     from regard.bench.report import heading, line
     from regard.bench.turns import take_turns
@@ -82,9 +112,9 @@ def _run(cases: list[Any], names: list[str] | None, turns: int, profile: bool, a
     chosen = [known.find(name) for name in names or known]
     peak = machine.gemm_speed()
     if not as_json:
-        print(heading(torch.get_num_threads(), peak))
+        print(heading(_set_threads(0), peak))
     for one in chosen:
         outcome = take_turns(one, turns)
         print(json.dumps(outcome.as_dict()) if as_json else line(outcome, peak), flush=True)
-        if profile:
-            print(machine.profile(one))
+        if profiled:
+            print(machine.profile(profiled(one)))

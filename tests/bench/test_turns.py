@@ -43,7 +43,7 @@ def test_the_ratio_is_to_the_best_peer_and_to_the_best_eager_one():
     assert outcome.eager_ratio.median == pytest.approx(2.0, rel=0.05)
     low, high = outcome.ratio.quartiles
     assert low <= outcome.ratio.median <= high
-    assert "regard to fast: 2.0" in line(outcome, 1e9)
+    assert "best eager peer, fast: 2.0" in line(outcome, 1e9)
 
 
 def test_everybody_counts_at_its_best_setting():

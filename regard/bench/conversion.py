@@ -1,0 +1,39 @@
+"""`python -m regard.bench.conversion THEIRS OUT`: a transformers folder as CTranslate2 has it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+
+class Numbers:
+    """A tokenizer whose words are the ids themselves, which is all that a conversion asks for."""
+
+    bos_token = eos_token = unk_token = "0"
+
+    def __init__(self, vocabulary: int, padded: bool):
+        self._words = [str(number) for number in range(vocabulary)]
+        if padded:
+            self._words[-1] = "<pad>"  # Marian's, which CTranslate2 takes out
+
+    def get_vocab(self) -> dict[str, int]:
+        """Every word and its id."""
+        return {word: number for number, word in enumerate(self._words)}
+
+
+def convert(theirs: Path, converted: Path) -> None:
+    """Write the converted folder."""
+    from ctranslate2.converters import TransformersConverter
+
+    class Converter(TransformersConverter):
+        def load_tokenizer(self, *arguments: Any, **options: Any) -> Numbers:
+            config = json.loads((theirs / "config.json").read_text(encoding="utf-8"))
+            return Numbers(config["vocab_size"], config["model_type"] == "marian")
+
+    Converter(str(theirs)).convert(str(converted))
+
+
+if __name__ == "__main__":
+    convert(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,130 @@
+"""How each library does a piece of decoding: a Task becomes a function that does it and gives its output.
+
+Used in worker processes. A library is loaded only by its own engine, so that CTranslate2 runs where torch
+has computed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Work = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to decode: rows of ids in, so many ids out of each; or rows to encode.
+
+    `compute`, `workers` and `threads` are CTranslate2's: its numbers, and how many rows of threads it has.
+    """
+
+    kind: str  # "translation", "writing" or "encoding"
+    folder: str
+    rows: list[list[int]]  # sources, prompts or sentences
+    start: int  # the id with which a translation starts
+    end: int  # the id that is forbidden until the length is reached
+    length: int = 0  # of every output
+    beams: int = 1
+    compute: str = "float32"
+    workers: int = 1
+    threads: int = 0
+
+
+def regard_torch(task: Task) -> Work:
+    """Regard's search over the torch model."""
+    from regard.checkpoints.folder import load_model
+    from regard.inference.passes import vectors
+    from regard.model.transformer import EncoderOnly
+
+    model = load_model(task.folder).eval()
+    if isinstance(model, EncoderOnly):
+        return lambda: _means(vectors(model, task.rows))
+    return _search(task, model)
+
+
+def _search(task: Task, model: Any) -> Work:
+    from regard.inference.beam import Beam, BeamSettings
+    from regard.inference.limits import Limits
+    from regard.inference.request import Request
+    from regard.inference.sampling import Sampling
+    from regard.inference.search import run
+    from regard.model.stepper import TorchStepper
+
+    length: dict[str, Any] = dict(min_length=task.length, max_length=task.length, end=task.end)
+    limits = BeamSettings(beams=task.beams, **length) if task.beams > 1 else Limits(**length)
+    search = Beam if task.beams > 1 else Sampling
+    if task.kind == "translation":
+        requests = [Request(np.array([task.start]), limits, np.array(row)) for row in task.rows]
+    else:
+        requests = [Request(np.array(row), limits) for row in task.rows]
+    return lambda: [answer.best.ids.tolist() for answer in run(search(TorchStepper(model)), requests)]
+
+
+def transformers(task: Task) -> Work:
+    """transformers' generate, or its encoder's forward."""
+    import torch
+    import transformers as library
+
+    names = {"translation": "MarianMTModel", "writing": "GPT2LMHeadModel", "encoding": "BertModel"}
+    model = getattr(library, names[task.kind]).from_pretrained(task.folder).eval()
+    ids = torch.tensor(task.rows)
+    given = 0 if task.kind == "translation" else ids.shape[1]
+    options = dict(num_beams=task.beams, min_new_tokens=task.length, max_new_tokens=task.length)
+
+    @torch.inference_mode()
+    def generate() -> Any:
+        found = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **options)
+        return found[:, given or 1 :].tolist()  # a translation comes with its start
+
+    @torch.inference_mode()
+    def encode() -> Any:
+        return _means(list(model(input_ids=ids).last_hidden_state.numpy()))
+
+    return encode if task.kind == "encoding" else generate
+
+
+def ctranslate2(task: Task) -> Work:
+    """CTranslate2 with the numbers and threads that the task says."""
+    import ctranslate2 as library
+
+    classes = {"translation": library.Translator, "writing": library.Generator, "encoding": library.Encoder}
+    engine = classes[task.kind](
+        task.folder, compute_type=task.compute, inter_threads=task.workers, intra_threads=task.threads
+    )
+    if task.kind == "encoding":
+        return lambda: _means(list(np.array(engine.forward_batch(task.rows).last_hidden_state)))
+    words = [[str(number) for number in row] for row in task.rows]
+    share = -(-len(words) // task.workers)  # so that every worker has a part of the batch
+    options: dict[str, Any] = dict(beam_size=task.beams, max_batch_size=share)
+
+    def translate() -> Any:
+        lengths = dict(min_decoding_length=task.length, max_decoding_length=task.length)
+        return _numbers(
+            result.hypotheses[0] for result in engine.translate_batch(words, **options, **lengths)
+        )
+
+    def write() -> Any:
+        lengths = dict(min_length=task.length, max_length=task.length, include_prompt_in_result=False)
+        return _numbers(result.sequences[0] for result in engine.generate_batch(words, **options, **lengths))
+
+    return translate if task.kind == "translation" else write
+
+
+def _numbers(sequences: Any) -> list[list[int]]:
+    return [[int(word) for word in sequence] for sequence in sequences]
+
+
+def _means(vectors: Sequence[np.ndarray]) -> list[list[float]]:
+    """A mean vector for each sentence: enough to see that two encoders agree."""
+    return [vector.mean(0).tolist() for vector in vectors]
+
+
+ENGINES: dict[str, Callable[[Task], Work]] = {
+    "regard": regard_torch,
+    "transformers": transformers,
+    "ctranslate2": ctranslate2,
+}
