@@ -57,13 +57,13 @@ class Place:
 
     def facts(self) -> dict[str, Any] | None:
         """What is known of the model; None where there is none, or one made of something else."""
-        found = _read_facts(self.path)
+        found = read_facts(self.path)
         return found if found and found.get("fingerprint") == self.fingerprint else None
 
     @contextmanager
     def made(self) -> Iterator[Path]:
         """A folder to work in; what then stands under `run` in it takes this place at once, or never."""
-        if self.path.exists() and _read_facts(self.path) is None:
+        if self.path.exists() and read_facts(self.path) is None:
             raise UsageError(f"{self.path} exists and is no demo's folder; choose another with --out")
         parent = self.path.absolute().parent
         parent.mkdir(parents=True, exist_ok=True)
@@ -100,6 +100,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
 
 
+def read_facts(folder: Path) -> dict[str, Any] | None:
+    """What is known of the model in a folder; None where nothing is."""
+    try:
+        found = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
     """Keep what is known of a model beside it."""
     (folder / FACTS).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -109,11 +118,3 @@ def forget(folder: Path, *names: str) -> None:
     """Take out of a run's folder what a finished demo does not need."""
     for name in names:
         shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def _read_facts(folder: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from rich.markup import escape
 from rich.text import Text
 
-from regard.demo.glossary import gloss
+from regard.demo.glossary import Glossed, gloss
 from regard.demo.lectures import REVERSED, Lecture
 from regard.demo.story.bank import BEFORE, SENSES, UNFINISHED, bank_meanings
 from regard.demo.story.expected import expected_order
@@ -34,17 +35,18 @@ NEXT = {
         ('regard demo "My cat is small."', "a sentence of your own"),
         ('regard look demo "My cat is small."', "every head of a layer"),
         ('regard look demo "My cat is small." --query small', "what one word looks at"),
+        ("regard studio", "all of it on a page, to click"),
         ('regard translate demo "I am a student"', "the model at work"),
         ("regard demo --reverse", "French to English"),
-        ("regard demo writing", "a model that goes on writing"),
+        ("regard demo writing", "a model that writes on"),
         ("regard demo --show-corpus", "what it learned from"),
-        ("regard train translation --source FILE --target FILE", "two files of your own"),
+        ("regard train translation --source A --target B", "two files of your own"),
     ),
     "demo-reverse": (
         ('regard demo --reverse "Mon chat est petit."', "a sentence of your own"),
         ('regard look demo-reverse "Mon chat est petit."', "every head of a layer"),
         ('regard translate demo-reverse "Je suis étudiant"', "the model at work"),
-        ("regard demo", "English to French, and what “it” looks at"),
+        ("regard demo", "English to French"),
     ),
 }
 
@@ -83,13 +85,20 @@ def _show_pair(board: Board, told: Sequence[Scene]) -> None:
         "French cannot leave it open: il stands for a masculine noun (un animal), elle for a feminine one "
         "(une rue). Word by word:"
     )
-    for each in told:
-        board.lines(interlinear(gloss(each.translation, each.linked.text), board.width))
+    first, second = (gloss(each.translation, each.linked.text) for each in told)
+    board.lines(interlinear(first, board.width))
+    board.lines(interlinear(_from_the_fork(first, second), board.width))
+
+
+def _from_the_fork(first: Sequence[Glossed], second: Sequence[Glossed]) -> list[Glossed]:
+    """The words of the second from where it leaves the first."""
+    same = next((n for n, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), 0)
+    return [Glossed("…", "…"), *second[same:]] if same else list(second)
 
 
 def _with_bold(text: str, words: Sequence[str], style: str = "key.bold") -> Text:
     shown = Text(text)
-    shown.highlight_words([rf"\b{word}\b" for word in words if word], style)
+    shown.highlight_regex("|".join(rf"\b{re.escape(word)}\b" for word in words if word) or r"$^", style)
     return shown
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from regard.demo.corpus import PAIRS, Corpus, built_in, corpus
 from regard.demo.story.files import write_english, write_pairs
 from regard.demo.story.links import links_of
-from regard.demo.story.place import COMMANDS, RECIPES, Place, forget, write_facts
+from regard.demo.story.place import COMMANDS, RECIPES, Place, forget, read_facts, write_facts
 from regard.demo.story.promises import judge
-from regard.errors import Interrupted
+from regard.errors import Interrupted, UsageError
 from regard.inference.loading import load, load_for
 from regard.runs.display import Display, make_display
 from regard.runs.place import RunFolder
@@ -31,6 +31,14 @@ class Demo:
     model: Any  # a Translator or a Writer
     facts: Mapping[str, Any]
 
+    @classmethod
+    def open(cls, folder: Path) -> Demo:
+        """The model of a folder, whatever it was made of."""
+        facts = read_facts(folder)
+        if facts is None:
+            raise UsageError(f"{folder} is no demo's folder; regard demo --out DIR makes one")
+        return cls(folder, load(folder), facts)
+
     @property
     def snapshots(self) -> list[Path]:
         """The model as it was on the way, first to last."""
@@ -39,10 +47,9 @@ class Demo:
 
 def obtain(place: Place, fresh: bool = False, show: bool = True) -> Demo:
     """The model of a place: the one that is there, or one trained now."""
-    facts = None if fresh else place.facts()
-    if facts is None:
-        facts = _train(place, show)
-    return Demo(place.path, load(place.path), facts)
+    if fresh or place.facts() is None:
+        _train(place, show)
+    return Demo.open(place.path)
 
 
 def sentences_for(place: Place) -> Corpus:
@@ -52,7 +59,7 @@ def sentences_for(place: Place) -> Corpus:
     return built_in() if usual else corpus(pairs=place.pairs or PAIRS, reverse=reverse)
 
 
-def _train(place: Place, show: bool) -> dict[str, Any]:
+def _train(place: Place, show: bool) -> None:
     if show:
         print("Making English-French sentences ...", file=sys.stderr, flush=True)
     with place.made() as work:
@@ -72,7 +79,6 @@ def _train(place: Place, show: bool) -> dict[str, Any]:
             }
         write_facts(run, known)
         _settle(run, prepared.recipe, files, place.path.absolute())
-    return known
 
 
 def _finish(prepared: Prepared, place: Place, show: bool) -> None:

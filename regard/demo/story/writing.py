@@ -22,7 +22,7 @@ LONGEST = 24  # tokens of a completion
 MOST_WORDS = 8  # of the sentence that is completed a word at a time
 NEXT = (
     ('regard complete demo-writing "My cat"', "the model at work"),
-    ("regard demo", "a model that translates, and what “it” looks at"),
+    ("regard demo", "a model that translates"),
     ("regard train writing --text FILE", "your own text"),
 )
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from regard.cli.app import run
 from regard.demo.lectures import LECTURES
 from regard.demo.story.bank import BEFORE, SENSES, UNFINISHED, bank_meanings
 from regard.demo.story.expected import expected_order
 from regard.demo.story.links import TIRED, WIDE, Finding, Scene, find_heads, links_of, pronoun, scenes_of
 from regard.demo.story.promises import translate
 from regard.demo.story.training import sentences_for
+from regard.inspection.compare import compare
 from regard.inspection.trace import inspect
 
 
@@ -123,3 +127,17 @@ def test_an_open_meaning_has_both_chances(demo):
         chances = {choice.text.strip(): choice.probability for choice in told}
         for word in SENSES:
             assert each.chances[word] == pytest.approx(chances[word], rel=1e-4)
+
+
+def test_the_open_meaning_can_be_seen_by_hand(demo, capsys):
+    """The command and the Python of docs/demo.md."""
+    page = (Path(__file__).parents[3] / "docs" / "demo.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^regard look demo (.+--compare.+)$", page, re.MULTILINE)
+    assert run(["look", str(demo.folder), *shlex.split(command)]) == 0
+    assert "After “suis arrivé à la”" in capsys.readouterr().out
+    texts = (UNFINISHED, f"{UNFINISHED} river")
+    both = compare(*(inspect(demo.model, text, BEFORE) for text in texts))
+    shown = {each.text: (each.first, each.second) for each in both.next(top=demo.model.config.vocabulary)}
+    still_open, river, _ = bank_meanings(demo.model)
+    for word in SENSES:
+        assert shown[word] == pytest.approx((still_open.chances[word], river.chances[word]), rel=1e-6)

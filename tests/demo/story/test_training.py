@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from regard.demo.story.training import obtain, sentences_for
+from regard.demo.story.training import Demo, obtain, sentences_for
 from regard.errors import Interrupted, UsageError
 from regard.runs.recipe import Recipe
 
@@ -33,7 +33,7 @@ def test_the_run_names_its_text_where_it_now_is(demo, make_place):
 
 def test_a_second_start_reuses_the_model_and_fresh_does_not(demo, make_place, monkeypatch):
     trained = []
-    monkeypatch.setattr("regard.demo.story.training._train", lambda *_: trained.append(1) or demo.facts)
+    monkeypatch.setattr("regard.demo.story.training._train", lambda *_: trained.append(1))
     assert obtain(make_place(demo.folder)).facts == demo.facts
     assert trained == []
     obtain(make_place(demo.folder), fresh=True)
@@ -73,6 +73,13 @@ def test_a_folder_of_something_else_is_never_replaced(make_place, tmp_path):
     with pytest.raises(UsageError, match="no demo's folder"):
         obtain(make_place(tmp_path / "mine"), show=False)
     assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_a_folder_is_opened_whatever_it_was_made_of(demo, tmp_path):
+    opened = Demo.open(demo.folder)
+    assert (opened.folder, opened.facts) == (demo.folder, demo.facts)
+    with pytest.raises(UsageError, match="no demo's folder"):
+        Demo.open(tmp_path)
 
 
 def test_the_reverse_model_reads_french(make_place, tmp_path):
