@@ -92,7 +92,10 @@ export class BeamPanel {
     this.penalty.set(this.length);
     const { tree, best } = this.answer;
     const dropped = tree.filter(({ fate }) => fate === "outranked").length;
-    this.saying.textContent = `${tree.length - 1} hypotheses were tried, at most ${this.width} kept at a time and ${dropped} dropped. A score is the sum of log-probabilities; the rank score divides it by a power of the length, so that short ones do not win by being short.`;
+    this.saying.textContent =
+      `${tree.length - 1} hypotheses were tried, at most ${this.width} kept at a time and ${dropped} dropped. ` +
+      "A score is the sum of log-probabilities; the rank score divides it by a power of the length, so that " +
+      "short ones do not win by being short.";
     this.tree.show(tree, this.all.box.checked ? Infinity : FEW);
     const line = ({ text, score, rank_score: ranked }) => make(
       "li",

@@ -33,7 +33,9 @@ export class CompareOutputs {
   }
 
   drawOutputs(texts, family) {
-    const [one, other] = family === "translation" ? differing(...texts) : texts.map((text) => [{ text: tokenText(text), differs: texts[0] !== texts[1] }]);
+    const differs = texts[0] !== texts[1];
+    const whole = () => texts.map((text) => [{ text: tokenText(text), differs }]);
+    const [one, other] = family === "translation" ? differing(...texts) : whole();
     const title = family === "translation" ? "" : family === "writing" ? ", the likeliest next word" : ", the answer";
     fill(this.outputs, line(one, `First${title}`), line(other, `Second${title}`));
   }

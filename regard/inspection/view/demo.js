@@ -5,6 +5,9 @@ import { button } from "./controls.js";
 import { LossCurve } from "./curve.js";
 
 const PAUSE = 1000;
+const ABOUT =
+  "It translates small English sentences into French, learns from sentences that a grammar makes, and is " +
+  "trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model.";
 
 /** The panel, a tab of its own; `reload` is called once the model can be used. */
 export class DemoPanel {
@@ -18,7 +21,7 @@ export class DemoPanel {
       make("h2", { id, text: "The demo model is not trained yet" }),
       make(
         "p",
-        { text: "It translates small English sentences into French, learns from sentences that a grammar makes, and is trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model." },
+        { text: ABOUT },
       ),
       this.starter, this.bar, this.saying,
     );

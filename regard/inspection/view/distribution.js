@@ -104,7 +104,10 @@ export class Distribution {
       make("b", { text: `Entropy ${entropy.toFixed(2)} bits`, "data-value": entropy }),
       like < 1.05 ? ": the model is all but sure." : `: as open as a choice between ${like.toFixed(like < 10 ? 1 : 0)} equally likely words.`,
     ];
-    if (kept < order.length && cut > 0) parts.push(` ${kept.toLocaleString("en")} of ${order.length.toLocaleString("en")} words are left; what was cut had ${writeShare(cut)}.`);
+    if (kept < order.length && cut > 0) {
+      const [left, all] = [kept, order.length].map((count) => count.toLocaleString("en"));
+      parts.push(` ${left} of ${all} words are left; what was cut had ${writeShare(cut)}.`);
+    }
     if (kept === 1 && order.length > 1) parts.push(" Only the likeliest is left, and it is always taken.");
     return parts;
   }

@@ -173,7 +173,10 @@ export class PullPanel {
     this.undoer.disabled = !this.history.length;
     this.resetter.disabled = !this.state.get("pulls").length;
     const sum = digits(this.row.reduce((all, share) => all + share, 0));
-    this.saying.textContent = isSame ? "Choose two different words." : `${attentionTitle(kind, layer)}, head ${head}: the row adds up to ${sum}, as it always does${this.factor ?? ""}. You can also type a weight; the others then make room.`;
+    this.saying.textContent = isSame
+      ? "Choose two different words."
+      : `${attentionTitle(kind, layer)}, head ${head}: the row adds up to ${sum}, as it always does` +
+        `${this.factor ?? ""}. You can also type a weight; the others then make room.`;
     this.drawRow();
   }
 

@@ -111,12 +111,18 @@ export class PullEffect {
 
   say(position, [first, second], was, is, names) {
     const before = this.side.tokens[position];
-    const after = before.special ? "at the beginning" : `after “${tokenText(before.text)}”`;
+    const after = before.special ? "At the beginning" : `After “${tokenText(before.text)}”`;
     const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.pulls.length ? ` → ${writeShare(is[id])}` : ""}`;
     const odds = (shares) => shares[first] / shares[second];
-    const times = (ratio) => (ratio >= 1 ? `${ratioText(ratio)} times as likely as ${names[1]}` : `${ratioText(1 / ratio)} times less likely than ${names[1]}`);
+    const times = (ratio) =>
+      ratio >= 1
+        ? `${ratioText(ratio)} times as likely as ${names[1]}`
+        : `${ratioText(1 / ratio)} times less likely than ${names[1]}`;
+    const now = this.pulls.length ? `now ${times(odds(is))}, and was ${times(odds(was))}` : times(odds(was));
     const flips = this.pulls.length && was[first] > was[second] !== is[first] > is[second];
-    this.saying.textContent = `${after[0].toUpperCase()}${after.slice(1)}: ${told(first, names[0])}, ${told(second, names[1])}. ${names[0]} is ${this.pulls.length ? `now ${times(odds(is))}, and was ${times(odds(was))}` : times(odds(was))}.${flips ? " The likelier word flips." : ""}`;
+    this.saying.textContent =
+      `${after}: ${told(first, names[0])}, ${told(second, names[1])}. ${names[0]} is ${now}.` +
+      `${flips ? " The likelier word flips." : ""}`;
     const written = this.tracing.current?.translation;
     fill(
       this.written,

@@ -247,7 +247,9 @@ export class ReadTab {
     const row = chosen < 0 ? mean : this.names[chosen].row;
     const most = words[row.indexOf(Math.max(...row))];
     this.lookingHeading.textContent = `What ${from} looks at`;
-    this.saying.textContent = `In ${options.find(([value]) => value === this.head.select.value)[1]}, ${from} looks most at “${most.text}”.${this.isMasked ? "" : " The class is read off from here."}`;
+    const seen = options.find(([value]) => value === this.head.select.value)[1];
+    const why = this.isMasked ? "" : " The class is read off from here.";
+    this.saying.textContent = `In ${seen}, ${from} looks most at “${most.text}”.${why}`;
     this.shaded.show(words, true);
     this.shaded.shade(row);
     this.matrix.show({

@@ -118,7 +118,8 @@ export class Tree {
     const bend = (u - x) / 2;
     const d = `M${x} ${y}C${x + bend} ${y} ${u - bend} ${v} ${u} ${v}`;
     const isBest = this.best.has(node.number);
-    const stroke = isBest ? ideaColour("output") : path.has(node.number) ? ideaColour("pin") : ideaColour(node.fate === "outranked" ? "line" : "soft");
+    const plain = node.fate === "outranked" ? "line" : "soft";
+    const stroke = ideaColour(isBest ? "output" : path.has(node.number) ? "pin" : plain);
     return svg("path", {
       d,
       stroke,
@@ -162,7 +163,7 @@ export class Tree {
         y: y + 25,
         "font-size": 10,
         fill: ideaColour("soft"),
-        text: node.parent === null ? "" : `${isFinished(node) ? "rank " : ""}${digits(isFinished(node) ? node.rank_score : node.score, 2)}`,
+        text: scoreOf(node),
       }),
     );
   }
@@ -194,12 +195,15 @@ export class Tree {
   sentence(node) {
     if (node.parent === null) return explain(node, this.nodes);
     const share = Math.exp(node.log_probability);
-    return `“${this.textOf(node)}”: the last word has probability ${share.toFixed(3)}, all of it log-probability ${digits(node.score, 2)}, rank score ${digits(node.rank_score, 2)}. ${explain(node, this.nodes)}`;
+    return (
+      `“${this.textOf(node)}”: the last word has probability ${share.toFixed(3)}, all of it log-probability ` +
+      `${digits(node.score, 2)}, rank score ${digits(node.rank_score, 2)}. ${explain(node, this.nodes)}`
+    );
   }
 
   textOf(node) {
     const words = pathTo(this.nodes, node.number).slice(1).map(({ text }) => text);
-    return (this.isSpaced ? words.join("") : words.map((word) => word.trim()).join(" ")).trim();
+    return (this.isSpaced ? words.join("") : words.map((word) => word.trim()).join(" ").replace(/(['’]) /g, "$1")).trim();
   }
 
   placeOf(number) {
@@ -213,6 +217,11 @@ function corner({ column, row }) {
 
 function nameOf(node) {
   return node.parent === null ? "start" : tokenText(node.text.trim() || node.text);
+}
+
+function scoreOf(node) {
+  if (node.parent === null) return "";
+  return isFinished(node) ? `rank ${digits(node.rank_score, 2)}` : digits(node.score, 2);
 }
 
 function clip(text) {

@@ -12,7 +12,9 @@ import { Turns } from "./turns.js";
 import { Writing, writeIds } from "./writing.js";
 
 const MOST_IN_ONE_GO = 60;
-const TEMPERATURE = "At temperature 1 this is the model's own softmax. Toward 0 only the likeliest word is left; above 1 unlikely words gain. Nothing new is created: what the model believes is only sharpened or flattened.";
+const TEMPERATURE =
+  "At temperature 1 this is the model's own softmax. Toward 0 only the likeliest word is left; above 1 " +
+  "unlikely words gain. Nothing new is created: what the model believes is only sharpened or flattened.";
 
 /** The next word, and writing with it. */
 export class WriteTab {
