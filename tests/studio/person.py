@@ -67,6 +67,10 @@ class Person:
         exact = {} if isinstance(name, re.Pattern) else {"exact": True}
         return self.page.get_by_role("button", name=name, **exact, **options)
 
+    def panel(self, heading: str | re.Pattern[str]) -> Locator:
+        """A card by its heading."""
+        return self.page.locator(".panel").filter(has=self.page.get_by_role("heading", name=heading))
+
     def type(self, text: str) -> None:
         """Replace the sentence, key by key."""
         self.field.click()

@@ -1,0 +1,109 @@
+"""Two sentences: what changed over all heads, ranked, and the difference map of one word."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from regard.inspection.compare import compare
+
+from .person import numbers, values
+
+pytestmark = pytest.mark.xdist_group("browser")
+TIRED = "The animal didn't cross the street because it was too tired"
+WIDE = "The animal didn't cross the street because it was too wide"
+MAP = re.compile("^Difference map")
+
+
+@pytest.fixture
+def both(inspect):
+    """What Python says of the two."""
+    return compare(inspect("translation", TIRED), inspect("translation", WIDE))
+
+
+@pytest.fixture
+def tab(person):
+    """The tab with both sentences, watching "it"."""
+    chosen = dict(model="translation", text=TIRED, second=WIDE, tab="compare")
+    panel = person.visit(**chosen).page.get_by_role("tabpanel")
+    expect(panel.get_by_role("grid", name=MAP).get_by_role("gridcell").first).to_be_attached()
+    return panel
+
+
+def test_heads_are_ranked_by_how_much_changed(tab, both):
+    ranked = both.changes("it", "source")
+    grid = tab.get_by_role("grid", name=MAP)
+    rows = grid.get_by_role("rowheader").all_inner_texts()
+    assert rows == [f"layer {one.layer}, head {one.head}" for one in ranked]
+    assert np.allclose(numbers(grid), [one.difference for one in ranked], atol=1e-5)
+    expect(grid.get_by_role("columnheader").nth(11)).to_have_text("tired/wide")
+    best = ranked[0]
+    told = f"Encoder, layer {best.layer}, head {best.head} changed most: {100 * best.distance:.0f} %"
+    expect(tab.get_by_text(told)).to_be_visible()
+
+
+def test_one_heads_rows_stand_side_by_side(tab, both):
+    second = both.changes("it", "source")[1]
+    tab.get_by_role("grid", name=MAP).focus()
+    tab.page.keyboard.press("Control+Home")
+    tab.page.keyboard.press("ArrowDown")
+    tab.page.keyboard.press("Enter")
+    heading = (
+        f"Encoder, layer {second.layer}, head {second.head}: {second.distance:.3f} of the attention moved"
+    )
+    expect(tab.get_by_role("heading", name=heading)).to_be_visible()
+    table = tab.get_by_role("table", name="What “it” looks at in both sentences")
+    cells = table.get_by_role("cell").all_inner_texts()
+    shown = np.array([float(text.replace("−", "-")) for text in cells]).reshape(-1, 3)
+    assert np.allclose(shown[:, 0], second.first, atol=1e-4)
+    assert np.allclose(shown[:, 1], second.second, atol=1e-4)
+    assert np.allclose(shown[:, 2], second.difference, atol=1e-4)
+
+
+def test_the_outputs_and_the_next_word_where_they_part(tab, both):
+    for each in (both.first, both.second):
+        paragraph = tab.get_by_role("group", name="What the model makes of them").get_by_role("paragraph")
+        expect(paragraph.filter(has_text=each.target.text).first).to_be_visible()
+    table = tab.get_by_role("table", name="The next word where the outputs part")
+    first = both.next(top=1)[0]
+    row = table.get_by_role("row").nth(1)
+    expect(row).to_contain_text(first.text.strip())
+    shown = [float(cell.replace("−", "-")) for cell in row.get_by_role("cell").all_inner_texts()]
+    assert shown == pytest.approx([first.first, first.second, first.second - first.first], abs=2e-3)
+
+
+def test_another_word_is_watched(tab, both):
+    tab.get_by_role("group", name="Words that are read").get_by_role("button", name="street").click()
+    expect(tab.get_by_role("heading", name=re.compile("^What “street” looks at"))).to_be_visible()
+    ranked = both.changes("street", "source")
+    grid = tab.get_by_role("grid", name=MAP)
+    expect(grid.get_by_role("rowheader").first).to_have_text(
+        f"layer {ranked[0].layer}, head {ranked[0].head}"
+    )
+    assert np.allclose(numbers(grid), [one.difference for one in ranked], atol=1e-5)
+
+
+def test_a_second_sentence_is_typed(tab, inspect):
+    other = "The animal didn't cross the street because it was too old"
+    field = tab.get_by_role("textbox", name="Second sentence")
+    field.click()
+    tab.page.keyboard.press("End")
+    for _ in "wide":
+        tab.page.keyboard.press("Backspace")
+    field.press_sequentially("old")
+    expect(tab.get_by_role("grid", name=MAP).get_by_role("columnheader").nth(11)).to_have_text("tired/old")
+    ranked = compare(inspect("translation", TIRED), inspect("translation", other)).changes("it", "source")
+    assert np.allclose(
+        numbers(tab.get_by_role("grid", name=MAP)), [one.difference for one in ranked], atol=1e-5
+    )
+
+
+def test_the_head_that_changed_is_opened_in_look(tab, person, both):
+    best = both.changes("it", "source")[0]
+    tab.get_by_role("button", name="Open this head in Look").click()
+    heading = re.compile(f"^Encoder, layer {best.layer}, head {best.head}")
+    expect(person.page.get_by_role("heading", name=heading)).to_be_visible()
+    assert values(person.page.locator(".words.source button")), "shaded by that head"

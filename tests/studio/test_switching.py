@@ -1,0 +1,142 @@
+"""Heads and parts switched off, attention pulled by hand: the page shows what the model then does."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from regard.inspection.pulls import Pull, patches
+
+from .person import HALF, numbers
+
+pytestmark = pytest.mark.xdist_group("browser")
+CAT = "The cat sleeps because it is tired."
+
+
+def test_a_head_is_switched_off_and_on_by_its_cross(person, inspect):
+    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=0)
+    person.button("Switch Encoder, layer 0, head 2 off").click(force=True)
+    expect(person.button("Encoder, layer 0, head 2, switched off")).to_be_visible()
+    expect(person.page.get_by_text("3 of 4 on")).to_be_visible()
+    without = inspect("translation", CAT, off=[("encoder", 0, 2)])
+    wanted = without.attention("encoder", 1, 0, words=True)
+    expect(person.matrix.get_by_role("gridcell").first).to_have_attribute(
+        "data-value", re.compile(rf"^{wanted[0, 0]:.4f}"[:-1])
+    )
+    assert np.allclose(numbers(person.matrix), wanted, atol=HALF)
+    assert not np.allclose(
+        wanted, inspect("translation", CAT).attention("encoder", 1, 0, words=True), atol=0.01
+    )
+    person.button(re.compile("Encoder, layer 0, head 2: switch on")).click()
+    expect(person.button("Encoder, layer 0, head 2")).to_be_visible()
+
+
+def test_x_switches_the_pinned_head_off(person, inspect):
+    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=3)
+    person.button("Encoder, layer 1, head 3").focus()
+    person.page.keyboard.press("x")
+    expect(person.button("Switch head 3 on (X)")).to_be_visible()
+    written = inspect("translation", CAT, off=[("encoder", 1, 3)]).target
+    words = person.page.get_by_role("list", name="What the model writes").locator(".word-text")
+    expect(words).to_have_text(written.labels(words=True))
+
+
+@pytest.mark.parametrize(
+    ("box", "part"), [("Divide by √dₖ", "scaling"), ("Positions", "positions"), ("Norms", "norm")]
+)
+def test_a_part_of_the_model_is_switched_off(person, inspect, box, part):
+    person.look(model="translation", text=CAT, kind="encoder", layer=0, head=0)
+    person.page.get_by_role("checkbox", name=box).uncheck()
+    without = inspect("translation", CAT, off=[part]).attention("encoder", 0, 0, words=True)
+    expect(person.matrix.get_by_role("gridcell").first).to_have_attribute(
+        "data-value", re.compile(rf"^{without[0, 0]:.5f}"[:-2])
+    )
+    assert np.allclose(numbers(person.matrix), without, atol=HALF)
+
+
+def test_what_switching_off_does_is_said(person, load):
+    person.look(model="translation", text=CAT, kind="cross", layer=1, head=0)
+    person.button("Switch head 0 off (X)").click()
+    said = person.panel("What switching off did")
+    text = load("translation").translate(CAT, beams=1, off=[("cross", 1, 0)]).text
+    before = load("translation").translate(CAT, beams=1).text
+    told = "It still writes the same." if text == before else f"It now writes: {text}"
+    expect(said.get_by_text(told)).to_be_visible()
+
+
+@pytest.fixture
+def pull(person):
+    """The panel that pulls, at what "it" looks at in one head."""
+    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
+    panel = person.panel(re.compile("^Pull"))
+    panel.scroll_into_view_if_needed()
+    expect(panel.get_by_role("heading", name="Pull by hand what “it” looks at")).to_be_visible()
+    return panel
+
+
+def row_shown(pull):
+    """The weights as the panel holds them now."""
+    inputs = pull.get_by_role("spinbutton", name=re.compile("^Weight of"))
+    return np.array([float(text) for text in inputs.evaluate_all("all => all.map(one => one.value)")])
+
+
+def test_a_pull_moves_weight_and_the_output_follows(pull, person, load, inspect):
+    original = inspect("translation", CAT).attention("encoder", 1, 1)[4]
+    assert np.allclose(row_shown(pull), original, atol=1e-3)
+    pull.get_by_label("Take from").select_option(label="is")
+    pull.get_by_label("give to").select_option(label="cat")
+    pull.get_by_role("spinbutton", name="Part of its weight moved, typed").fill("1")
+    moved = original.astype(np.float64).copy()
+    moved[[1, 5]] = moved[1] + moved[5], 0
+    expect(pull.get_by_role("spinbutton", name="Weight of is")).to_have_value("0.0000")
+    assert np.allclose(row_shown(pull), moved, atol=1e-3)
+    assert row_shown(pull).sum() == pytest.approx(1, abs=1e-3)
+    expect(person.matrix.get_by_role("gridcell").nth(4 * 9 + 1)).to_have_attribute(
+        "data-value", re.compile(rf"^{moved[1]:.4f}"[:-2])
+    )
+    pulled = inspect(
+        "translation", CAT, patch=patches([Pull("encoder", 1, 1, 4, tuple(moved / moved.sum()))])
+    )
+    assert np.allclose(numbers(person.matrix), pulled.attention("encoder", 1, 1, words=True), atol=2e-3)
+
+
+def test_the_rivals_chances_move_with_a_pull(pull, inspect):
+    original = inspect("translation", CAT).attention("encoder", 1, 1)[4].astype(np.float64)
+    base = inspect("translation", CAT)
+    place = base.target.labels().index("qu'")
+    table = pull.get_by_role("table", name="The rivals")
+    expect(table).to_be_visible()
+    pull.get_by_label("Look at the word after").select_option(str(place))
+    pull.get_by_role("spinbutton", name="Weight of sleeps").fill("0.9")
+    pull.get_by_role("spinbutton", name="Weight of sleeps").press("Enter")
+    moved = original * 0.1 / (1 - original[2])
+    moved[2] = 0.9
+    after = base.again(patch=patches([Pull("encoder", 1, 1, 4, tuple(moved))]))
+    expect(pull.get_by_text(re.compile("^After “qu'”"))).to_contain_text("→")
+    rows = table.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    for row in rows.all():
+        number = base.target.tokenizer.encode(row.get_by_role("rowheader").inner_text().strip())[0]
+        now, before = (each.probabilities[place, number] for each in (after, base))
+        assert float(row.locator(".share-bar").get_attribute("data-value")) == pytest.approx(now, abs=1e-3)
+        expect(row).to_contain_text(f"was {before:.3f}")
+
+
+def test_a_pull_is_undone_and_reset(pull, inspect):
+    original = inspect("translation", CAT).attention("encoder", 1, 1)[4]
+    undo, reset = (pull.get_by_role("button", name=name) for name in ("Undo", "Reset"))
+    expect(undo).to_be_disabled()
+    for word, weight in (("cat", "0.5"), ("sleeps", "0.3")):
+        field = pull.get_by_role("spinbutton", name=f"Weight of {word}")
+        field.fill(weight)
+        field.press("Enter")
+        expect(field).to_have_value(f"{float(weight):.4f}")
+    undo.click()
+    expect(pull.get_by_role("spinbutton", name="Weight of cat")).to_have_value("0.5000")
+    undo.click()
+    expect(undo).to_be_disabled()
+    assert np.allclose(row_shown(pull), original, atol=1e-3)
+    expect(reset).to_be_disabled()
