@@ -46,10 +46,8 @@ export function startKept(root, data, options = {}) {
 async function begin(shell, { state, source, trace }) {
   const models = await source.models();
   if (!models.length) throw new Error("There is no model here; name one: regard studio MODEL.");
-  if (!state.get("model") || !models.some(({ name }) => name === state.get("model"))) state.set({
-    model: models[0].name,
-  });
-  const model = models.find(({ name }) => name === state.get("model"));
+  const model = models.find(({ name }) => name === state.get("model")) ?? models[0];
+  state.set({ model: model.name });
   if (!state.get("text")) state.set({ text: (await firstText(source, model)) ?? "" });
   shell.offer(models);
   trace.end?.();
