@@ -93,6 +93,21 @@ def test_every_number_is_the_models_own(ask, read_sheet, models, name):
         assert np.allclose(read_sheet(trace, "next/2").arrays["logits"], seen.logits[2], atol=1e-5)
 
 
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("text", ["", " ", "\n", "</script><b>", "\u202eאבג", "👩‍👩‍👧 é", "\0 </s> <pad>"])
+def test_any_text_stays_text(ask, client, name, text):
+    trace = ask("trace", model=name, text=text).json()
+    side = trace["sides"]["target" if name == "complete" else "source"]
+    assert (trace["text"], side["text"]) == (text, text)
+    assert {token["special"] for token in side["tokens"]} <= {None, "start", "end", "unknown"}
+    assert client.get(f"{API}trace/{trace['trace']}/overview").status_code == 200
+    if name in ("small", "translate"):
+        told = ask("translate", model=name, text=text).json()
+        assert bool(told["tree"]) == bool(text.strip())
+    elif name == "complete":
+        ask("next", model=name, text=text)
+
+
 def test_a_trace_is_made_once(ask):
     first, again = (ask("trace", model="small", text="The street.").json() for _ in range(2))
     assert first == again
