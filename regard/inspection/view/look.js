@@ -46,6 +46,7 @@ export class LookTab {
 
   build() {
     const canType = this.source.can("trace");
+    this.root.classList.add("is-empty"); // nothing is shown that would move when the first sentence is there
     this.examples = make("div", { class: "examples-room" });
     this.units = segments({
       label: "Tokens as",
@@ -190,6 +191,7 @@ export class LookTab {
 
   draw(scene, overview) {
     this.scene = scene;
+    this.root.classList.remove("is-empty");
     const isPreview = this.choice.previewed !== null;
     this.readings.show(scene);
     choose(this.units, scene.isWords ? "words" : "pieces");

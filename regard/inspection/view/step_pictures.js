@@ -48,7 +48,7 @@ const LINES = {
   scores: (cell) => `q · k = ${of(cell, "scores")}`,
   scaled: (cell) => `${of(cell, "scores")} / ${digits(cell.meta.divisor)} = ${of(cell, "scaled")}`,
   masked: (cell) => (cell.number("masked") === -Infinity ? "−∞: may not look" : `${of(cell, "masked")}: may look`),
-  exponentials: (cell) => `e^(${of(cell, "masked")} − ${digits(largest(cell))}) = ${of(cell, "exponentials")}`,
+  exponentials: (cell) => `e^(${of(cell, "masked")} − ${taken(largest(cell))}) = ${of(cell, "exponentials")}`,
   sum: (cell) => `Σ = ${digits(cell.arrays.sum.data[0])}`,
   weights: (cell) => `${of(cell, "exponentials")} / ${digits(cell.arrays.sum.data[0])} = ${of(cell, "weights")}`,
   values: (cell) => firstOf(cell.vector("values")),
@@ -157,6 +157,11 @@ function part(idea, number) {
 
 function of(cell, name) {
   return digits(cell.number(name));
+}
+
+// A negative number that is taken away stands in brackets.
+function taken(number) {
+  return number < 0 ? `(${digits(number)})` : digits(number);
 }
 
 function first(cell, name) {
