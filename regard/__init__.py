@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from regard.model.watch import watch
     from regard.runs.run import train
     from regard.text.tokenizer import Tokenizer
+    from regard.training.trainer import Trainer
 
 __all__ = [
     "ModelConfig",
     "Reader",
     "RegardError",
     "Tokenizer",
+    "Trainer",
     "Translator",
     "Writer",
     "build_model",
@@ -39,6 +41,7 @@ _HOMES = {
     "Reader": "regard.inference.reader",
     "RegardError": "regard.errors",
     "Tokenizer": "regard.text.tokenizer",
+    "Trainer": "regard.training.trainer",
     "Translator": "regard.inference.translator",
     "Writer": "regard.inference.writer",
     "build_model": "regard.model.transformer",

@@ -28,7 +28,12 @@ def heavy_packages_loaded_by(statement: str) -> set[str]:
     """Run a statement in a fresh Python and name the heavy packages that it brought in."""
     code = f"import sys\n{statement}\nprint(*(name for name in {HEAVY!r} if name in sys.modules))"
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=300,
     )
     return set(result.stdout.splitlines()[-1].split())
 
@@ -47,6 +52,15 @@ def test_help_loads_nothing_heavy(arguments):
 
 def test_loading_torch_would_be_noticed():
     assert "torch" in heavy_packages_loaded_by("from regard import build_model")
+
+
+def test_the_names_that_a_user_meets_first_are_there():
+    first = {
+        "load", "train", "inspect", "Translator", "Writer", "Reader", "Tokenizer", "ModelConfig",
+        "build_model", "Trainer", "watch",
+    }  # fmt: skip
+    assert first | {"RegardError"} == set(regard.__all__)
+    assert regard.Trainer.__module__ == "regard.training.trainer"
 
 
 def test_every_public_name_resolves():

@@ -5,7 +5,7 @@ from __future__ import annotations
 NAMES = ("demo", "demo-reverse", "demo-writing")
 
 
-def folder_of(model: str) -> str:
+def folder_of(model: str | None) -> str | None:
     """The folder of a built-in model by its name, anything else as it is; ./demo is a folder of one's own."""
     if model not in NAMES:
         return model

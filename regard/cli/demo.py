@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.files import Settings
+
 commands = typer.Typer()
 
 EXAMPLES = """\b
@@ -42,9 +44,7 @@ def demo(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep it here, not in the user's cache.")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.")
-    ] = None,
+    settings: Settings = None,
 ) -> None:
     """Train a small English-French model on sentences that Regard makes itself, and look inside it.
 

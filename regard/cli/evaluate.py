@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.builtin import folder_of
+from regard.cli.files import Labelled, PlainText, Source, Target, Tsv, named
 from regard.cli.lines import Model
 
 commands = typer.Typer()
@@ -25,15 +27,17 @@ Examples:
 @commands.command(epilog=EXAMPLES)
 def evaluate(
     model: Model,
-    source: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Sentences to translate.")] = None,
-    target: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Their translations.")] = None,
-    tsv: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Both in one table.")] = None,
-    text: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Plain text.")] = None,
-    labelled: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Texts with labels.")] = None,
+    source: Source = None,
+    target: Target = None,
+    tsv: Tsv = None,
+    text: PlainText = None,
+    labelled: Labelled = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="data.KEY=VALUE", help="How tables are read.")
     ] = None,
-    against: Annotated[Path | None, typer.Option(metavar="MODEL", help="A second model to compare.")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="A second model to compare.", callback=folder_of)
+    ] = None,
     beams: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept; 1 is greedy.")] = 4,
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Of beam search.")] = 0.6,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
@@ -49,10 +53,10 @@ def evaluate(
 
     if threads:
         torch.set_num_threads(threads)
-    given = {"source": source, "target": target, "tsv": tsv, "text": text, "labelled": labelled}
-    files = {name: value for name, value in given.items() if value}
+    files = named(source=source, target=target, tsv=tsv, text=text, labelled=labelled)
     asked = room.Asked(beams, length_penalty, tokenize)
-    found = room.evaluate(model, against, {**files, **read_overrides(settings or []).get("data", {})}, asked)
+    reading = room.reading_settings(read_overrides(settings or []))
+    found = room.evaluate(model, against, {**files, **reading}, asked)
     if outputs is not None:
         room.write_outputs(found, outputs)
     print(json.dumps(found.to_json(), indent=2) if as_json else found)

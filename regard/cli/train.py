@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.files import Labelled, PlainText, Settings, Source, Target, Tsv, files
+
 if TYPE_CHECKING:
     from regard.runs.run import Run
 
@@ -25,27 +27,21 @@ Examples:
 """
 
 
-def _files(help: str) -> typer.models.OptionInfo:
-    return typer.Option(metavar="FILE", help=help, show_default=False)
-
-
 @commands.command(epilog=EXAMPLES)
 def train(
     recipe: Annotated[str | None, typer.Argument(metavar="RECIPE|FILE.toml", help="See --list.")] = None,
-    source: Annotated[list[str] | None, _files("Sentences to translate; may be gzip or a pattern.")] = None,
-    target: Annotated[list[str] | None, _files("Their translations, line by line.")] = None,
-    tsv: Annotated[list[str] | None, _files("Both in one table.")] = None,
-    text: Annotated[list[str] | None, _files("Plain text.")] = None,
-    labelled: Annotated[list[str] | None, _files("Texts with labels: TSV, CSV or JSONL.")] = None,
-    valid_source: Annotated[list[str] | None, _files("Validation; without it, a part is held out.")] = None,
-    valid_target: Annotated[list[str] | None, _files("Its translations.")] = None,
-    valid: Annotated[list[str] | None, _files("Validation as one file.")] = None,
-    test_source: Annotated[list[str] | None, _files("What regard evaluate will read.")] = None,
-    test_target: Annotated[list[str] | None, _files("Its translations.")] = None,
-    test: Annotated[list[str] | None, _files("The same as one file.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.")
-    ] = None,
+    source: Source = None,
+    target: Target = None,
+    tsv: Tsv = None,
+    text: PlainText = None,
+    labelled: Labelled = None,
+    valid_source: Annotated[list[str] | None, files("Validation; without it, a part is held out.")] = None,
+    valid_target: Annotated[list[str] | None, files("Its translations.")] = None,
+    valid: Annotated[list[str] | None, files("Validation as one file.")] = None,
+    test_source: Annotated[list[str] | None, files("What regard evaluate will read.")] = None,
+    test_target: Annotated[list[str] | None, files("Its translations.")] = None,
+    test: Annotated[list[str] | None, files("The same as one file.")] = None,
+    settings: Settings = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="A new folder for the run.")] = None,
     resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a run's report anew.")] = None,

@@ -109,6 +109,14 @@ def evaluate(
     return Judgement(found, _compare(found, references, asked))
 
 
+def reading_settings(changes: dict[str, Any]) -> dict[str, Any]:
+    """What --set says about reading files; a trained model has no other settings to replace."""
+    for table in changes:
+        if table != "data":
+            raise UsageError(f"--set {table}. means nothing to a trained model; only data. settings are read")
+    return changes.get("data", {})
+
+
 @dataclass(frozen=True)
 class _Text:
     """A text to be scored on, by how people would name it."""
@@ -168,11 +176,7 @@ def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, An
     if files:
         known = run.recipe().data.model_dump(include=_READING) if run else {}
         data = DataTable(**{**known, **files})
-        named = [value for name, value in files.items() if name not in _READING]
-        shown = ", ".join(
-            str(one) for value in named for one in (value if isinstance(value, list) else [value])
-        )
-        return shown, whole(trained.objective, data)
+        return _named(files), whole(trained.objective, data)
     if run is None:
         raise UsageError(f"{model} belongs to no run, so it has no test part; name the files to score")
     recipe = run.recipe()

@@ -1,7 +1,8 @@
 """The proof that an interrupted run ends as one that was never interrupted, on this machine, to the bit.
 
 One process trains N steps. Beside it the same run is ended twice, by SIGTERM and by SIGKILL, each time in
-the middle of a step and of an epoch, and goes on in a new process. Then every bit is compared.
+the middle of a step and of an epoch, and goes on in a new process. Then every bit is compared. Where it is
+asked for, the run beside it is ended many times instead, each time by SIGKILL while it saves.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from regard.errors import SettingError, TrainingError
 from regard.runs.recipe import Recipe
 from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings
+from regard.training.saves import Saves
 
 FEWEST_STEPS = 6
+STEPS_A_KILL = 2  # a life ends with its second save at the latest
 
 
 @dataclass(frozen=True)
@@ -48,24 +51,51 @@ def verify_resume(
     settings: dict[str, Any] | None = None,
     steps: int = 60,
     say: Callable[[str], None] = lambda line: None,
+    kills: int = 0,
 ) -> Verdict:
     """Train a recipe straight and interrupted, in a folder of their own, and compare every bit.
 
-    Where settings name no files, the data is a built-in toy and the model small.
+    Where settings name no files, the data is a built-in toy and the model small. With `kills` the run saves
+    at every step, takes as many steps as that needs, and is ended so often while it saves.
     """
     if steps < FEWEST_STEPS:
         raise SettingError(f"steps ({steps}) must be {FEWEST_STEPS} or more, to be interrupted twice")
-    file = _write_recipe(recipe, folder, settings or {}, steps)
+    steps = max(steps, STEPS_A_KILL * kills + FEWEST_STEPS) if kills else steps
+    file = _write_recipe(recipe, folder, settings or {}, steps, 1 if kills else max(1, steps // 4))
     say(f"{steps} steps in one go")
     _run(file, folder, "straight")
-    first, second = steps // 3, 2 * steps // 3
-    say(f"the same, ended by SIGTERM inside step {first}")
-    _run(file, folder, "interrupted", first, signal.SIGTERM, 143)
-    say(f"a new process, ended by SIGKILL inside step {second}")
-    _run(file, folder, "interrupted", second, signal.SIGKILL, -signal.SIGKILL)
+    found = {}
+    if kills:
+        found["killed while saving"] = _kill_often(file, folder, kills, say)
+    else:
+        _interrupt_twice(file, folder, steps, say)
     say(f"a new process, to step {steps}")
     _run(file, folder, "interrupted")
-    return compare(folder, steps)
+    verdict = compare(folder, steps)
+    return replace(verdict, compared={**found, **verdict.compared})
+
+
+def _interrupt_twice(file: Path, folder: Path, steps: int, say: Callable[[str], None]) -> None:
+    first, second = steps // 3, 2 * steps // 3
+    say(f"the same, ended by SIGTERM inside step {first}")
+    _run(file, folder, "interrupted", (str(first), str(int(signal.SIGTERM))), 143)
+    say(f"a new process, ended by SIGKILL inside step {second}")
+    _run(file, folder, "interrupted", (str(second), str(int(signal.SIGKILL))), -signal.SIGKILL)
+
+
+def _kill_often(file: Path, folder: Path, kills: int, say: Callable[[str], None]) -> str:
+    """So many lives of a run, each ended while it saves; each must go on from the last good checkpoint."""
+    saves, trace = Saves(folder / "interrupted"), folder / "interrupted.trace"
+    for life in range(1, kills + 1):
+        good = saves.newest_good() if saves.checkpoints.is_dir() else None
+        reached = int(good.name.removeprefix("step-")) if good else 0
+        seen = trace.stat().st_size if trace.exists() else 0
+        say(f"life {life} of {kills}, from step {reached}, ended by SIGKILL while it saves")
+        _run(file, folder, "interrupted", ("saving", str(life)), -signal.SIGKILL)
+        begun = _first_step(trace, seen)
+        if begun != reached + 1:
+            return f"life {life} went on with step {begun}, and step {reached} was saved"
+    return f"equal ({kills} of {kills} went on by themselves)"
 
 
 def compare(folder: Path, steps: int) -> Verdict:
@@ -90,7 +120,9 @@ def compare(folder: Path, steps: int) -> Verdict:
     return Verdict(steps, {what: verdict for what, verdict in found.items() if verdict})
 
 
-def _write_recipe(recipe: str | Path, folder: Path, settings: dict[str, Any], steps: int) -> Path:
+def _write_recipe(
+    recipe: str | Path, folder: Path, settings: dict[str, Any], steps: int, save_every: int
+) -> Path:
     plain = Recipe.load(recipe, settings)
     files = ("source", "tsv", "text", "labelled")
     if all(getattr(plain.data, name) is None for name in files):
@@ -98,7 +130,7 @@ def _write_recipe(recipe: str | Path, folder: Path, settings: dict[str, Any], st
         settings = merged(small, settings)
     length = {
         "steps": steps,
-        "save_every": max(1, steps // 4),
+        "save_every": save_every,
         "validate_every": max(1, steps // 2),
         "keep_last": 2,
         "patience": steps,
@@ -110,14 +142,20 @@ def _write_recipe(recipe: str | Path, folder: Path, settings: dict[str, Any], st
     return file
 
 
-def _run(file: Path, folder: Path, name: str, step: int = 0, ending: int = 0, expected: int = 0) -> None:
+def _run(file: Path, folder: Path, name: str, ending: tuple[str, ...] = (), expected: int = 0) -> None:
     """One process of a run; ending it otherwise than expected is a failure."""
     command = [sys.executable, "-m", "regard.runs.witness", file, folder / name, folder / f"{name}.trace"]
-    command += [str(step), str(int(ending))] if step else []
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run([*map(str, command), *ending], capture_output=True, text=True, encoding="utf-8")
     if done.returncode != expected:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise TrainingError(f"the run {name} ended with {done.returncode}, not {expected}: {last}")
+
+
+def _first_step(trace: Path, place: int) -> int:
+    """The first step that was witnessed behind a place of the file."""
+    with trace.open("rb") as file:
+        file.seek(place)
+        return json.loads(file.readline())[0]
 
 
 def _read_trace(path: Path) -> dict[int, list[Any]]:

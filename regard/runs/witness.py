@@ -1,20 +1,25 @@
 """A run in a process of its own that writes down what it saw and, where told to, ends in the middle.
 
-    python -m regard.runs.witness RECIPE.toml OUT TRACE [STEP SIGNAL]
+    python -m regard.runs.witness RECIPE.toml OUT TRACE [STEP SIGNAL | saving SEED]
 
 Each step's loss and a digest of its batch go to TRACE. With STEP, the signal comes while that step's batch
-is fetched: inside the step, which must then be as if it had never begun.
+is fetched: inside the step, which must then be as if it had never begun. With saving, SIGKILL comes at an
+instant of a save that SEED draws.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import fields
 from hashlib import sha256
 from pathlib import Path
+from random import Random
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -33,6 +38,9 @@ def main(arguments: list[str]) -> int:
     with Path(trace).open("a", encoding="utf-8", buffering=1) as file:
         witness = Witness(file.write)
         source: Any = run.trainer.source
+        if ending[:1] == ["saving"]:
+            kill_while_saving(run.trainer.saves, int(ending[1]))
+            ending = []
         source.fetch = witness.watching(source.fetch, _ender(run.trainer, *map(int, ending)))
         try:
             finish(run, show=False, observers=[witness], report=False)
@@ -73,10 +81,30 @@ def digest(batch: Any) -> str:
     return whole.hexdigest()
 
 
-def _ender(trainer: Any, step: int = 0, signal: int = 0) -> Callable[[], None]:
+def kill_while_saving(saves: Any, seed: int) -> None:
+    """End this very process during its second save, as far into it as is drawn; the first says how long."""
+    save, share, took = saves.save, Random(seed).random(), []
+
+    def timed(step: int, write: Any) -> Path:
+        begun = time.perf_counter()
+        if took:
+            Timer(share * took[0], end_now).start()
+        path = save(step, write)
+        if took:  # quicker than the first: then its end is the instant
+            end_now()
+        took.append(time.perf_counter() - begun)
+        return path
+
+    def end_now() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    saves.save = timed
+
+
+def _ender(trainer: Any, step: int = 0, ending: int = 0) -> Callable[[], None]:
     def end() -> None:
         if step and trainer.progress.step + 1 == step:
-            os.kill(os.getpid(), signal)
+            os.kill(os.getpid(), ending)
 
     return end
 

@@ -101,6 +101,18 @@ def test_evaluate_prints_scores_with_signatures(capsys, trained):
     assert names == ["loss", "perplexity", "BLEU", "BLEU lower-cased", "chrF2", "chrF2 lower-cased"]
 
 
+def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained, monkeypatch):
+    monkeypatch.setattr("regard.demo.story.place.trained_folder", lambda name: trained)
+    assert run(["evaluate", "demo", "--against", "demo", "--beams", "1", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["model"] for one in (printed, *printed["against"])] == [str(trained)] * 2
+    assert printed["comparison"]
+    monkeypatch.undo()
+    monkeypatch.setenv("REGARD_CACHE", str(trained / "nowhere"))
+    assert run(["evaluate", str(trained), "--against", "demo"]) == 2
+    assert "regard demo makes it" in one_line(capsys)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -112,6 +124,7 @@ def test_evaluate_prints_scores_with_signatures(capsys, trained):
         (["train", "--resume", "gone"], 2, "gone is no run"),
         (["train", "gone.toml"], 2, "cannot read gone.toml"),
         (["evaluate", "gone"], 1, "gone is no folder"),
+        (["evaluate", "gone", "--set", "training.steps=3"], 2, "means nothing to a trained model"),
         (["verify-resume", "gone"], 2, "unknown recipe 'gone'"),
         (["verify-resume", "translation", "--steps", "2"], 2, "must be 6 or more"),
     ],
@@ -156,5 +169,5 @@ def test_the_list_stays_light():
     code = (
         "import sys; from regard.cli.app import run; run(['train', '--list']); print('torch' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines()[-1] == "False"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from regard.checkpoints.reading import MappedWeights
 from regard.checkpoints.writing import write_tensors
 from regard.errors import SettingError, TrainingError
+from regard.runs import resume_check
 from regard.runs.resume_check import compare, verify_resume
 
 STEPS = 6
@@ -98,3 +100,28 @@ def test_too_few_steps_and_a_run_that_fails_are_told(tmp_path):
         verify_resume("translation", tmp_path, steps=3)
     with pytest.raises(TrainingError, match=r"the run straight ended with 1, not 0: .*no such file"):
         verify_resume("writing", tmp_path, {"data": {"text": "gone"}}, STEPS)
+
+
+def test_a_run_killed_while_it_saves_goes_on_by_itself_every_time(tmp_path):
+    said: list[str] = []
+    verdict = verify_resume(
+        "translation", tmp_path, {"training": {"threads": 1}}, STEPS, said.append, kills=5
+    )
+    assert verdict.is_exact, str(verdict)
+    assert verdict.compared["killed while saving"] == "equal (5 of 5 went on by themselves)"
+    assert (verdict.steps, verdict.compared["losses"]) == (16, "equal (16 steps)")
+    begun = [int(line.split("from step ")[1].split(",")[0]) for line in said if line.startswith("life ")]
+    assert begun[0] == 0
+    assert all(1 <= later - earlier <= 2 for earlier, later in pairwise(begun))
+
+
+def test_a_run_that_begins_anew_is_noticed(tmp_path, monkeypatch):
+    def life(file, folder, name, ending, expected):
+        (folder / "interrupted" / "checkpoints" / "step-00000002").mkdir(parents=True, exist_ok=True)
+        with (folder / f"{name}.trace").open("a", encoding="utf-8") as trace:
+            trace.write('[1, "batch", "loss"]\n')
+
+    monkeypatch.setattr(resume_check, "_run", life)
+    monkeypatch.setattr(resume_check.Saves, "newest_good", lambda self: self.path(2))
+    found = resume_check._kill_often(tmp_path, tmp_path, 3, lambda line: None)
+    assert found == "life 2 went on with step 1, and step 2 was saved"
