@@ -5,12 +5,12 @@
  */
 
 /** Places for the nodes: {places: [{node, column, row}], hidden: how many are left out of each column, rows}. */
-export function layOut(nodes, mostOutranked = Infinity) {
+export function layOut(nodes, mostDropped = Infinity) {
   const columns = [];
   for (const node of nodes) (columns[node.step] ??= []).push(node);
   const places = [];
   const hidden = columns.map((column, step) => {
-    const shown = chosen(column, mostOutranked);
+    const shown = chosen(column, mostDropped);
     shown.forEach((node, row) => places.push({ node, column: step, row }));
     return column.length - shown.length;
   });
@@ -37,7 +37,12 @@ export function bestPath(nodes) {
 
 /** Whether a hypothesis ended with a result, whatever its rank. */
 export function isFinished(node) {
-  return node.fate !== "kept" && node.fate !== "outranked" && node.fate !== "abandoned";
+  return node.fate !== "kept" && !isDropped(node);
+}
+
+/** Whether a hypothesis came to nothing. */
+export function isDropped(node) {
+  return node.fate === "outranked" || node.fate === "abandoned";
 }
 
 /** Why a hypothesis went no further, or what became of it, in a plain sentence. */
@@ -68,10 +73,10 @@ const FINISHES = {
   cancelled: "Cancelled",
 };
 
-function chosen(column, mostOutranked) {
+function chosen(column, mostDropped) {
   const sorted = [...column].sort((a, b) => b.score - a.score || a.number - b.number);
   let dropped = 0;
-  return sorted.filter((node) => node.fate !== "outranked" || dropped++ < mostOutranked);
+  return sorted.filter((node) => !isDropped(node) || dropped++ < mostDropped);
 }
 
 function outranked(node, nodes) {

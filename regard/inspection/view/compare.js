@@ -192,7 +192,7 @@ export class CompareTab {
       nameOf(changes[0]),
     );
     this.matrix.show({
-      rows: this.shown.map(shortName),
+      rows: this.shown.map(this.matrix.root.clientWidth < 480 ? shorterName : shortName),
       columns: this.labels(),
       weights: differences,
       signed: true,
@@ -293,6 +293,11 @@ function nameOf({ kind, layer, head }) {
 
 function shortName({ layer, head }) {
   return `layer ${layer}, head ${head}`;
+}
+
+// As the command line writes it; for a narrow page.
+function shorterName({ layer, head }) {
+  return `${layer}.${head}`;
 }
 
 // "tired / wide" rather than two whole sentences.

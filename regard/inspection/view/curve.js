@@ -3,22 +3,31 @@
 import { svg, fill, digits } from "./dom.js";
 import { ideaColour, paint } from "./colour.js";
 
-const SIZE = { width: 640, height: 250 };
+const HEIGHT = 250;
+const WIDTHS = [280, 900]; // the least and the most; letters keep their size in between
 const ROOM = { left: 46, right: 14, top: 14, bottom: 34 };
 
 /** A curve in root; show(course, at) as often as needed, onpick(step) when a checkpoint is clicked. */
 export class LossCurve {
   constructor(root, { onpick = () => {} } = {}) {
     this.onpick = onpick;
+    this.width = 640;
     this.drawing = svg("svg", {
       class: "curve",
       role: "img",
-      viewBox: `0 0 ${SIZE.width} ${SIZE.height}`,
       "font-family": "system-ui, sans-serif",
       "font-size": 12,
     });
     root.append(this.drawing);
+    new ResizeObserver(() => this.fit(root.clientWidth)).observe(root);
     paint(this.drawing, () => this.course && this.draw());
+  }
+
+  fit(room) {
+    const width = Math.max(WIDTHS[0], Math.min(WIDTHS[1], room));
+    if (!room || Math.abs(width - this.width) < 1) return;
+    this.width = width;
+    if (this.course) this.draw();
   }
 
   show(course, at) {
@@ -40,21 +49,21 @@ export class LossCurve {
   /** A copy for a file. */
   svg() {
     const copy = this.drawing.cloneNode(true);
-    for (const [name, value] of Object.entries({
-      ...SIZE,
-      xmlns: "http://www.w3.org/2000/svg",
-    })) copy.setAttribute(name, value);
-    copy.prepend(svg("rect", { ...SIZE, fill: ideaColour("card") }));
+    const size = { width: this.width, height: HEIGHT };
+    const settings = { ...size, xmlns: "http://www.w3.org/2000/svg" };
+    for (const [name, value] of Object.entries(settings)) copy.setAttribute(name, value);
+    copy.prepend(svg("rect", { ...size, fill: ideaColour("card") }));
     return copy;
   }
 
   draw() {
+    this.drawing.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     const { steps, validations, total } = this.course;
     const losses = [...steps, ...validations].map(({ loss }) => loss).filter(Number.isFinite);
     const most = niceCeiling(Math.max(0.1, ...losses));
     const last = Math.max(total || 0, steps.at(-1)?.step ?? 1, 1);
-    this.x = (step) => ROOM.left + ((SIZE.width - ROOM.left - ROOM.right) * step) / last;
-    this.y = (loss) => ROOM.top + (SIZE.height - ROOM.top - ROOM.bottom) * (1 - loss / most);
+    this.x = (step) => ROOM.left + ((this.width - ROOM.left - ROOM.right) * step) / last;
+    this.y = (loss) => ROOM.top + (HEIGHT - ROOM.top - ROOM.bottom) * (1 - loss / most);
     fill(
       this.drawing,
       this.axes(most, last),
@@ -79,7 +88,7 @@ export class LossCurve {
     const rows = ticks.flatMap((loss) => [
       svg("line", {
         x1: ROOM.left,
-        x2: SIZE.width - ROOM.right,
+        x2: this.width - ROOM.right,
         y1: this.y(loss),
         y2: this.y(loss),
         stroke: ideaColour("line"),
@@ -94,7 +103,7 @@ export class LossCurve {
     ]);
     const columns = [0, 0.5, 1].map((share) => svg("text", {
       x: this.x(share * last),
-      y: SIZE.height - 8,
+      y: HEIGHT - 8,
       "text-anchor": share === 0 ? "start" : share === 1 ? "end" : "middle",
       fill: ideaColour("soft"),
       text: `${share === 0 ? "step " : ""}${Math.round(share * last).toLocaleString("en")}`,
@@ -120,7 +129,7 @@ export class LossCurve {
   }
 
   checkpoints() {
-    const bottom = SIZE.height - ROOM.bottom;
+    const bottom = HEIGHT - ROOM.bottom;
     return svg("g", {}, this.course.snapshots.map((step) => svg("g", {
       class: "checkpoint",
       onclick: () => this.onpick(step),
@@ -142,7 +151,7 @@ export class LossCurve {
       x1: this.x(this.at),
       x2: this.x(this.at),
       y1: ROOM.top,
-      y2: SIZE.height - ROOM.bottom,
+      y2: HEIGHT - ROOM.bottom,
       stroke: ideaColour("pin"),
       "stroke-width": 2,
     });

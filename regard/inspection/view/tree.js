@@ -3,7 +3,7 @@
 import { make, svg, fill, digits } from "./dom.js";
 import { ideaColour, paint } from "./colour.js";
 import { tokenText } from "./share_table.js";
-import { bestPath, explain, isFinished, layOut, neighbour, pathTo } from "./branches.js";
+import { bestPath, explain, isDropped, isFinished, layOut, neighbour, pathTo } from "./branches.js";
 
 const COLUMN = 118;
 const LINE = 40;
@@ -28,7 +28,7 @@ export class Tree {
     paint(this.drawing, () => this.nodes && this.draw());
   }
 
-  /** Show another tree; `most` outranked ones stand in each column. */
+  /** Show another tree; at most so many dropped ones stand in each column. */
   show(nodes, most = this.most) {
     const isOther = nodes !== this.nodes;
     // A space before letters belongs to a piece; before a mark alone, as in " ?", it is only French.
@@ -132,7 +132,7 @@ export class Tree {
     const { x, y } = corner({ column, row });
     const isBest = this.best.has(node.number);
     const isSelected = node.number === this.selected;
-    const isWeak = node.fate === "outranked" || node.fate === "abandoned";
+    const isWeak = isDropped(node);
     const ring = isSelected ? "pin" : isBest ? "output" : path.has(node.number) ? "pin" : "line";
     const settings = {
       role: "treeitem", class: `node ${node.fate}${isBest ? " best" : ""}`, tabindex: isSelected ? "0" : "-1",
