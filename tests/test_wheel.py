@@ -22,7 +22,13 @@ def run(*command: str | Path, cwd: Path) -> str:
     """The stdout of a command that must succeed, with nothing of the checkout on its path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     result = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8"
+        list(map(str, command)),
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=600,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout

@@ -102,7 +102,7 @@ def test_reading_loads_no_torch(saved):
         "import sys; from regard.checkpoints.folder import read_folder; "
         f"f = read_folder({str(saved)!r}); f.weights['source.weight'].sum(); sys.exit('torch' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_weights_are_mapped_not_copied(saved):

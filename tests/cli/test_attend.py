@@ -43,7 +43,9 @@ def test_without_arguments_the_examples_are_listed(attend):
 
 def test_the_list_needs_no_torch():
     code = "from regard.cli.app import run; import sys; run(['attend']); sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, timeout=300).returncode == 0
+    )
 
 
 @pytest.mark.parametrize("name", ["A", "a", "two-words"])
@@ -258,7 +260,7 @@ def test_a_mistake_is_one_line_and_exits_2(capsys, arguments, message):
 
 def test_as_a_program_its_output_is_plain_text():
     command = [sys.executable, "-m", "regard", "attend", "B"]
-    result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+    result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=300)
     assert (result.returncode, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout
     assert "1.9366 6.6831 1.5951" in result.stdout

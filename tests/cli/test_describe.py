@@ -41,7 +41,12 @@ print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     if sys.platform == "win32":
         pytest.skip("Windows has no resource module")
     result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=300,
     )
     *shown, last = result.stdout.splitlines()
     exit_code, memory = map(int, last.split())

@@ -211,5 +211,5 @@ def test_the_command_streams_in_a_process_of_its_own(model_folders):
             process.stdin.flush()
             expected = room._one_line(translator.translate(text).text)
             assert process.stdout.readline().decode() == expected + "\n"
-        rest, errors = process.communicate()
+        rest, errors = process.communicate(timeout=300)
     assert (process.returncode, rest, errors) == (0, b"", b"")

@@ -87,7 +87,9 @@ read_folder({model_folders["complete"]!r}).tokenizers()
 import regard.inference.translator, regard.inference.writer, regard.inference.reader
 print("torch" in sys.modules)
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
     assert result.stdout == "False\n"
 
 

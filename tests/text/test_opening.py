@@ -117,4 +117,4 @@ def test_text_needs_no_torch():
         "import sys, regard.text.pair, regard.text.running, regard.text.splitting\n"
         "sys.exit('torch' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], check=False, timeout=300).returncode == 0

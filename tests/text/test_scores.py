@@ -54,7 +54,7 @@ def command(tmp_path):
             "10",
             *options,
         ]
-        done = subprocess.run(call, cwd=tmp_path, capture_output=True, check=True)
+        done = subprocess.run(call, cwd=tmp_path, capture_output=True, check=True, timeout=300)
         return json.loads(done.stdout)
 
     return run

@@ -192,7 +192,7 @@ def test_learning_gives_the_same_file_in_any_process(tmp_path):
         "    Tokenizer.learn(SENTENCES, kind, vocabulary=400).save(f'{sys.argv[1]}-{kind}')"
     )
     for run in ("one", "two"):
-        subprocess.run([sys.executable, "-c", program, str(tmp_path / run)], check=True)
+        subprocess.run([sys.executable, "-c", program, str(tmp_path / run)], check=True, timeout=300)
     for kind in ("bpe", "word", "character"):
         first = (tmp_path / f"one-{kind}").read_bytes()
         assert first == (tmp_path / f"two-{kind}").read_bytes()
