@@ -24,7 +24,7 @@ from regard.runs.place import RunFolder, claimed, free_name
 from regard.runs.recipe import Recipe, check_resumable
 from regard.runs.report import write_report
 from regard.runs.tasks.measuring import TASKS
-from regard.runs.tensorboard import TensorBoardEvents
+from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
 from regard.runs.toml import merged
 from regard.runs.validating import build_validate, check_watched
 from regard.text.reading import Paths
@@ -110,6 +110,8 @@ def start(
     observers: Sequence[Observer] = (),
 ) -> Run:
     """Begin a run in a new folder and bring it to its end."""
+    if tensorboard:
+        check_tensorboard()
     return finish(prepare(recipe, out), show, tensorboard, observers)
 
 
@@ -121,6 +123,8 @@ def resume(
     observers: Sequence[Observer] = (),
 ) -> Run:
     """Go on with the run in a folder, from its newest checkpoint without damage."""
+    if tensorboard:
+        check_tensorboard()
     return finish(prepare_again(out, settings), show, tensorboard, observers)
 
 

@@ -6,22 +6,34 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import MissingPackage
-from regard.training.events import Event, StepDone, Validated
+from regard.training.events import Event, Resumed, StepDone, Validated
+
+
+def check_tensorboard() -> type[Any]:
+    """Its writer; a run asks for it before anything is read."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingPackage('tensorboard is not installed; pip install "regard[tensorboard]"') from None
+    return SummaryWriter
 
 
 class TensorBoardEvents:
-    """An observer that writes scalars and samples into a folder that TensorBoard reads."""
+    """An observer that writes scalars and samples into a folder that TensorBoard reads.
+
+    Where a run goes on from a checkpoint, TensorBoard is told to forget the steps that are done anew.
+    """
 
     def __init__(self, folder: Path):
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            raise MissingPackage('tensorboard is not installed; pip install "regard[tensorboard]"') from None
-        self._writer: Any = SummaryWriter(str(folder))
+        self._make, self._folder = check_tensorboard(), str(folder)
+        self._resumed: int | None = None
+        self._opened: Any = None
 
     def __call__(self, event: Event) -> None:
         """Write the figures of a step or a validation."""
-        if isinstance(event, StepDone):
+        if isinstance(event, Resumed):
+            self._resumed = event.step
+        elif isinstance(event, StepDone):
             values = {"loss": event.loss, "rate": event.rate, "gradient norm": event.gradient_norm}
             for name, value in {**values, "tokens per second": event.tokens_per_second}.items():
                 self._writer.add_scalar(f"training/{name}", value, event.step)
@@ -33,4 +45,13 @@ class TensorBoardEvents:
 
     def close(self) -> None:
         """Bring everything to the disk."""
-        self._writer.close()
+        if self._opened is not None:
+            self._opened.close()
+
+    @property
+    def _writer(self) -> Any:
+        """Opened with the first figure, when the run's folder is surely ours."""
+        if self._opened is None:
+            anew = None if self._resumed is None else self._resumed + 1
+            self._opened = self._make(self._folder, purge_step=anew)
+        return self._opened

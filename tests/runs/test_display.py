@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from regard.errors import MissingPackage
 from regard.runs.display import LiveDisplay, PlainLines, duration, make_display
-from regard.runs.tensorboard import TensorBoardEvents
 from regard.training.events import Finished, Resumed, Saved, StepDone, Validated, Validation
 
 FOUND = Validation({"loss": 1.25, "bits_per_character": 1.8}, samples=["ein [Hund]\n→ a dog"])
@@ -75,37 +73,3 @@ def test_without_a_terminal_lines_are_plain():
 @pytest.mark.parametrize(("seconds", "words"), [(4.21, "4.2 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
 def test_a_duration_is_said_as_people_do(seconds, words):
     assert duration(seconds) == words
-
-
-def test_tensorboard_that_is_missing_names_its_install_command(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", None)
-    with pytest.raises(MissingPackage, match=r'pip install "regard\[tensorboard\]"'):
-        TensorBoardEvents(tmp_path)
-
-
-def test_tensorboard_gets_every_figure(monkeypatch):
-    written = []
-
-    class Writer:
-        def __init__(self, folder):
-            pass
-
-        def add_scalar(self, *values):
-            written.append(values)
-
-        def add_text(self, *values):
-            written.append(values)
-
-        def close(self):
-            written.append("closed")
-
-    fake = type("tensorboard", (), {"SummaryWriter": Writer})
-    monkeypatch.setitem(__import__("sys").modules, "torch.utils.tensorboard", fake)
-    events = TensorBoardEvents(Path("x"))
-    for event in EVENTS:
-        events(event)
-    events.close()
-    assert ("training/loss", 2.5, 3) in written
-    assert ("validation/loss", 1.25, 4) in written
-    assert ("sample 0", "ein [Hund]\n→ a dog", 4) in written
-    assert written[-1] == "closed"
