@@ -9,7 +9,8 @@ from regard.inference.loading import load
 from regard.inspection.tokens import Side
 from regard.inspection.trace import Inspection, inspect
 from regard.inspection.wire import unpack
-from regard.service.studio import VIEW
+from regard.service.refusals import NotThere
+from regard.service.studio import VIEW, file_of
 
 API = "/studio/api/"
 TEXTS = {
@@ -354,3 +355,18 @@ def test_nothing_else_is_served(client, path):
     found = client.get(f"/studio/{path}", follow_redirects=False)
     assert found.status_code == 404
     assert set(found.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.js", "a/../../secret.js", "deep/in.js", "notes.txt", "folder.js", ""]
+)
+def test_a_name_leads_nowhere_but_into_its_folder(tmp_path, name):
+    view = tmp_path / "view"
+    (view / "deep").mkdir(parents=True)
+    (view / "folder.js").mkdir()
+    for path in (tmp_path / "secret.js", view / "fine.js", view / "deep" / "in.js", view / "notes.txt"):
+        path.write_text("text", encoding="utf-8")
+    assert file_of(view, "fine.js").body == b"text"
+    for asked in (name, str(tmp_path / "secret.js")):
+        with pytest.raises(NotThere):
+            file_of(view, asked)
