@@ -11,6 +11,12 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
+
+import uvicorn
+from fastapi import FastAPI
+
+from regard.service.serving import address_of, open_port
 
 PATIENCE = 120  # seconds; torch alone takes several on a busy machine
 
@@ -43,3 +49,18 @@ def wait_for(address: str, process: subprocess.Popen[str]) -> None:
         except (urllib.error.URLError, ConnectionError, TimeoutError):
             time.sleep(0.05)
     raise RuntimeError(f"regard studio did not answer within {PATIENCE} seconds")
+
+
+@contextmanager
+def serve_here(app: FastAPI) -> Iterator[str]:
+    """The address of an application that a thread of this process serves."""
+    opened = open_port(0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=2))
+    thread = Thread(target=server.run, kwargs={"sockets": [opened]})
+    thread.start()
+    try:
+        yield address_of(opened).removesuffix("/studio")
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        opened.close()

@@ -1,0 +1,98 @@
+"""Somebody new: the tour through the lectures' story, and the demo that is trained from the page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from regard.demo.story.place import Place
+from regard.service.models import Entry, Models
+from regard.service.studio import make_studio
+
+from .person import Person
+from .serving import serve_here
+from .watching import visitor
+
+pytestmark = pytest.mark.xdist_group("browser")
+SMALL = {
+    "training": {"steps": 12, "tokens": 512, "validate_every": 12, "keep_weights_every": 6, "threads": 1},
+    "model": {"layers": 1, "width": 16, "heads": 2, "feed_forward_width": 16, "context": 32},
+    "validation": {"sentences": 2},
+}
+
+
+def walk(person):
+    """Take the tour to its end: the title of each stop and the tab that it opened."""
+    person.button("Tour").click()
+    card = person.page.locator(".tour-card")
+    stops = []
+    while card.is_visible():
+        expect(card.get_by_text(f"{len(stops) + 1} of ")).to_be_visible()
+        person.page.wait_for_load_state("networkidle")
+        stops.append(
+            (
+                card.get_by_role("heading").inner_text(),
+                person.page.get_by_role("tab", selected=True).inner_text(),
+            )
+        )
+        assert "".join(person.page.get_by_role("alert").all_inner_texts()) == ""
+        card.get_by_role(
+            "button", name="Finish" if card.get_by_role("button", name="Finish").count() else "Next"
+        ).click()
+    return stops
+
+
+def test_the_tour_tells_the_lectures_story(person):
+    person.look(model="translation")
+    stops = walk(person)
+    assert 9 <= len(stops) <= 12
+    assert {tab for _, tab in stops} == {"Look", "By hand", "Compare", "Translate", "Write", "Training"}
+    assert len({title for title, _ in stops}) == len(stops)
+
+
+@pytest.mark.parametrize("model", ["writing", "masked"])
+def test_the_tour_leaves_out_what_a_model_cannot_show(person, model):
+    person.look(model=model)
+    assert "Translate" not in {tab for _, tab in walk(person)}
+
+
+def test_the_tour_can_be_left_and_goes_back(person):
+    person.look(model="translation")
+    person.button("Tour").click()
+    card = person.page.locator(".tour-card")
+    first = card.get_by_role("heading").inner_text()
+    card.get_by_role("button", name="Next").click()
+    expect(card.get_by_role("heading")).not_to_have_text(first)
+    card.get_by_role("button", name="Back").click()
+    expect(card.get_by_role("heading")).to_have_text(first)
+    person.page.keyboard.press("Escape")
+    expect(card).to_be_hidden()
+    expect(person.button("Tour")).to_be_focused()
+
+
+@pytest.fixture
+def newcomer(browser, tmp_path):
+    """Somebody in front of a studio whose demo is not trained yet."""
+    models = Models([Entry("demo", None, Place("demo", tmp_path / "demo", SMALL, pairs=4000))])
+    with serve_here(make_studio(models)) as home, visitor(browser, home) as (context, _):
+        yield Person(context.new_page(), home)
+
+
+def test_the_untrained_demo_is_trained_from_the_page(newcomer):
+    newcomer.visit()
+    expect(newcomer.page.get_by_role("heading", name="The demo model is not trained yet")).to_be_visible()
+    newcomer.button("Train it now").click()
+    bar = newcomer.page.get_by_role("progressbar", name="How far the training has come")
+    expect(bar).to_be_visible()
+    expect(newcomer.page.get_by_text(re.compile("of 12"))).to_be_visible(timeout=90_000)
+    expect(newcomer.matrix.get_by_role("gridcell").first).to_be_attached(timeout=90_000)
+    expect(newcomer.page.get_by_role("tab", name="Training")).to_be_visible()
+
+
+def test_attention_by_hand_needs_no_model(newcomer):
+    newcomer.visit()
+    newcomer.page.get_by_role("tab", name="By hand").click()
+    expect(newcomer.page.get_by_role("textbox", name="X, row 0, column 0")).to_be_visible()
+    assert "By hand" in {tab for _, tab in walk(newcomer)}

@@ -1,0 +1,161 @@
+"""Take it away: every picture as PNG, SVG and CSV, the numbers as npz, the sentence as a page, and a link."""
+
+from __future__ import annotations
+
+import csv
+import re
+import xml.etree.ElementTree as ElementTree
+from io import StringIO
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from .person import HALF, Person, numbers
+
+pytestmark = pytest.mark.xdist_group("browser")
+CAT = "The cat sleeps because it is tired."
+WIDE = "The animal didn't cross the street because it was too wide"
+PLACE = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
+TABS = [
+    dict(tab="look", **PLACE),
+    dict(tab="look", picture="lines", **PLACE),
+    dict(tab="translate", model="translation", text=CAT),
+    dict(tab="write", model="translation", text=CAT),
+    dict(tab="compare", model="translation", text=CAT, second=WIDE),
+    dict(tab="training", model="translation", text=CAT),
+    dict(tab="read", model="masked", text="Paris is the [MASK] of France."),
+    dict(tab="read", model="classes", text="The film was good."),
+    dict(tab="byhand"),
+]
+
+
+def saved(person, name, folder):
+    """Click a button that saves, and give the file."""
+    with person.page.expect_download() as waiting:
+        person.button(name).click()
+    path = folder / waiting.value.suggested_filename
+    waiting.value.save_as(path)
+    return path
+
+
+@pytest.fixture
+def look(person):
+    """Look at one head, with what can be saved of it unfolded."""
+    person.look(**PLACE)
+    person.page.get_by_label("Save attention", exact=True).click()
+    return person
+
+
+def test_a_table_holds_the_weights(look, inspect, tmp_path):
+    path = saved(look, "Save attention as CSV", tmp_path)
+    rows = list(csv.reader(StringIO(path.read_text(encoding="utf-8-sig"))))
+    seen = inspect("translation", CAT)
+    assert rows[0][1:] == seen.source.labels(words=True)
+    assert [row[0] for row in rows[1:]] == seen.source.labels(words=True)
+    expected = seen.attention("encoder", 1, 1, words=True)
+    assert np.allclose(np.array([row[1:] for row in rows[1:]], float), expected, atol=HALF)
+
+
+def test_a_drawing_holds_the_words(look, inspect, tmp_path):
+    path = saved(look, "Save attention as SVG", tmp_path)
+    texts = {(element.text or "").strip() for element in ElementTree.parse(path).iter()}
+    assert set(inspect("translation", CAT).source.labels(words=True)) <= texts
+
+
+def test_a_picture_is_painted(look, inspect, tmp_path):
+    path = saved(look, "Save attention as PNG", tmp_path)
+    image = np.array(Image.open(path).convert("RGB")).astype(int)
+    assert min(image.shape[:2]) > 300
+    painted = np.unique(image.reshape(-1, 3), axis=0)
+    scale = look.scale()
+    for weight in inspect("translation", CAT).attention("encoder", 1, 1, words=True).flat:
+        distance = np.abs(painted - scale[round(float(weight) * 255)]).max(axis=1).min()
+        assert distance <= 4, weight
+
+
+def test_an_archive_holds_every_weight(look, inspect, tmp_path):
+    path = saved(look, "Save the sentence as npz", tmp_path)
+    seen = inspect("translation", CAT)
+    with np.load(path, allow_pickle=False) as archive:
+        for kind in seen.kinds:
+            expected = np.stack([seen.attention(kind, layer) for layer in range(2)])
+            assert np.allclose(archive[kind], expected, atol=1e-5)
+
+
+def test_a_link_reproduces_a_finding(look, browser, studio):
+    page = look.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=studio)
+    look.page.locator(".picture-matrix .matrix-stage").click(position=look.cell(4, 1))
+    look.button("Copy a link to what is seen").locator("visible=true").click()
+    expect(page.get_by_role("status").filter(has_text="The link is copied.").first).to_be_attached()
+    link = page.evaluate("navigator.clipboard.readText()")
+    shown = numbers(look.matrix)
+    cell = look.matrix.get_by_role("gridcell", selected=True).inner_text()
+    context = browser.new_context()
+    other = Person(context.new_page(), studio)
+    other.page.goto(link)
+    expect(other.matrix.get_by_role("gridcell", selected=True)).to_have_text(cell)
+    assert other.shown_head() == look.shown_head()
+    assert other.field.input_value() == CAT
+    assert np.array_equal(numbers(other.matrix), shown)
+    context.close()
+
+
+def test_temperature_and_what_is_off_are_in_the_link_too(person, studio, browser):
+    person.visit(model="writing", tab="write", text="The quick brown")
+    person.page.get_by_role("spinbutton", name="Temperature, typed").fill("0.7")
+    said = person.page.get_by_text(re.compile("^Entropy"))
+    expect(person.page).to_have_url(re.compile("temperature=0.7"))
+    expect(said).to_be_visible()
+    context = browser.new_context()
+    other = context.new_page()
+    other.goto(person.page.url)
+    expect(other.get_by_text(re.compile("^Entropy"))).to_have_text(said.inner_text())
+    context.close()
+
+
+def test_back_returns_to_the_head_before(look):
+    before = look.shown_head()
+    look.button("Decoder, cross, layer 0, head 3").click()
+    heading = look.page.get_by_role("heading", name=re.compile("^Decoder, cross, layer 0, head 3"))
+    expect(heading).to_be_visible()
+    look.page.go_back()
+    expect(heading).to_be_hidden()
+    assert look.shown_head() == before
+
+
+@pytest.mark.parametrize("chosen", TABS, ids=lambda chosen: chosen["tab"])
+def test_every_picture_of_a_tab_can_be_saved(person, chosen, tmp_path):
+    person.visit(**chosen)
+    person.page.wait_for_load_state("networkidle")
+    offers = person.page.locator("details.save").locator("visible=true")
+    expect(offers.first).to_be_attached()
+    assert offers.count() >= 1
+    for number in range(offers.count()):
+        offer = offers.nth(number)
+        offer.locator("summary").click()
+        for ending in ("PNG", "SVG", "CSV"):
+            button = offer.get_by_role("button", name=re.compile(f"as {ending}$"))
+            if not button.count():
+                continue
+            with person.page.expect_download() as waiting:
+                button.click()
+            path = tmp_path / f"{number}-{waiting.value.suggested_filename}"
+            waiting.value.save_as(path)
+            check_file(path)
+        offer.locator("summary").click()
+
+
+def check_file(path):
+    """A file is what its name says, and not empty."""
+    if path.suffix == ".png":
+        colours = Image.open(path).convert("RGB").getcolors(1 << 24)
+        assert len(colours) > 4, path.name
+    elif path.suffix == ".svg":
+        assert len(list(ElementTree.parse(path).iter())) > 5, path.name
+    else:
+        rows = list(csv.reader(StringIO(path.read_text(encoding="utf-8-sig"))))
+        assert len(rows) > 1, path.name
+        assert len({len(row) for row in rows}) == 1, path.name
