@@ -232,11 +232,9 @@ export class PullPanel {
   }
 
   async goToDecision() {
-    const texts = [this.from, this.to].map(({ select }) => this.words[Number(select.value)]?.text);
-    this.state.set(
-      await decidingPlace(this.source, this.base, this.effect.rivals.position, texts),
-      { push: true },
-    );
+    const { text } = this.words[Number(this.from.select.value)];
+    const place = await decidingPlace(this.source, this.base, this.effect.rivals.position, text);
+    this.state.set(place, { push: true });
   }
 
   async move(part) {

@@ -2,11 +2,11 @@
 
 import { make, fill } from "./dom.js";
 import { choice } from "./controls.js";
-import { shareTable, tokenText } from "./share_table.js";
+import { shareTable, wordText } from "./share_table.js";
 import { probabilities, writeShare } from "./chances.js";
-import { closestRace, forkOf, widestChange } from "./rivals.js";
+import { closestRace, forkOf, likeliestTwo, widestChange } from "./rivals.js";
 
-const MOST_PLACES = 48;
+const MOST_NUMBERS = 600_000; // logits that are read again for each pull
 
 /** The rivals' probabilities; show({base, request, pulls}) whenever something was pulled. */
 export class PullEffect {
@@ -27,18 +27,16 @@ export class PullEffect {
   }
 
   async show({ base, request, pulls, isNewest }) {
-    const tokens = await this.source.vocabulary(base.model).catch(() => null);
-    if (!tokens || !isNewest()) return;
+    const tokens = await this.source.vocabulary(base.model);
+    if (!isNewest()) return;
     if (base.trace !== this.base?.trace) await this.begin(base, request);
-    const after = pulls.length ? await this.source.trace({
-      ...request,
-      pulls,
-      ...this.sameOutput(base),
-    }) : base;
-    const now = await this.logits(after);
+    this.element.hidden = !this.places.length;
+    if (!this.places.length) return;
+    const same = { ...request, pulls, ...this.sameOutput(base) };
+    const now = await this.logits(pulls.length ? await this.source.trace(same) : base);
     if (!isNewest()) return;
     Object.assign(this, { tokens, pulls, now });
-    if (pulls.length && !this.isChosen && !this.fork) this.rivals = widestChange(this.before, now);
+    if (pulls.length && !this.isChosen && !this.fork) this.rivals = this.placed(widestChange(this.before, now));
     this.redraw();
   }
 
@@ -46,15 +44,31 @@ export class PullEffect {
   async begin(base, request) {
     this.base = base;
     this.isChosen = false;
+    this.rivals = null;
     this.side = base.sides[base.written];
-    this.before = await this.logits(base);
     this.fork = await this.partingOf(base, request);
-    this.rivals = this.fork ?? closestRace(this.before);
-    const places = this.side.tokens.slice(0, MOST_PLACES).map((token, place) => [
-      String(place),
-      `${place}: ${token.special ? `<${token.special}>` : tokenText(token.text)}`,
-    ]);
-    this.place.offer(places, String(this.rivals?.position ?? 0));
+    this.places = this.placesIn(this.side.tokens);
+    this.before = await this.logits(base);
+    if (!this.places.length) return;
+    this.rivals = this.fork ?? this.placed(closestRace(this.before));
+    const name = ({ special, text }) => (special ? text : wordText(text));
+    const options = this.places.map((place) => [String(place), `${place}: ${name(this.side.tokens[place])}`]);
+    this.place.offer(options, String(this.rivals.position));
+    this.place.root.hidden = options.length < 2;
+  }
+
+  /** The positions whose next word is read: all of a translation, the last of a long text, the gaps of a reader. */
+  placesIn(tokens) {
+    const { family, output, vocabulary } = this.model();
+    const all = tokens.map((_, place) => place);
+    if (family === "reading") return output === "masked" ? all.filter((place) => tokens[place].special === "mask") : [];
+    const last = all.slice(-Math.max(4, Math.floor(MOST_NUMBERS / vocabulary)));
+    const isOutside = this.fork && !last.includes(this.fork.position);
+    return isOutside ? [this.fork.position, ...last] : last;
+  }
+
+  placed({ position, words }) {
+    return { position: this.places[position], words };
   }
 
   choosePlace() {
@@ -81,24 +95,18 @@ export class PullEffect {
   }
 
   async logits(trace) {
-    const count = Math.min(trace.sides[trace.written].tokens.length, MOST_PLACES);
-    const sheets = await Promise.all(Array.from(
-      { length: count },
-      (_, place) => this.source.next(trace.trace, place),
-    ));
+    const sheets = await Promise.all(this.places.map((place) => this.source.next(trace.trace, place)));
     return sheets.map(({ arrays }) => arrays.logits.data);
   }
 
   redraw() {
     if (!this.now) return;
     const position = this.isChosen ? Number(this.place.select.value) : this.rivals.position;
-    const words = position === this.rivals.position ? this.rivals.words : (widestChange(
-      [this.before[position]],
-      [this.now[position]],
-    )?.words ?? this.rivals.words);
+    const at = this.places.indexOf(position);
+    const words = position === this.rivals.position ? this.rivals.words : this.wordsAt(at);
     if (!this.isChosen) this.place.set(position);
-    const [was, is] = [this.before, this.now].map((all) => probabilities(all[position]));
-    const names = words.map((id) => tokenText(this.tokens[id] ?? `id ${id}`).replace(/^␣/, ""));
+    const [was, is] = [this.before, this.now].map((all) => probabilities(all[at]));
+    const names = words.map((id) => wordText(this.tokens[id] ?? `id ${id}`));
     const rows = words.map((id, number) => ({
       label: names[number],
       share: is[id],
@@ -109,19 +117,25 @@ export class PullEffect {
     this.say(position, words, was, is, names);
   }
 
+  wordsAt(at) {
+    if (this.pulls.length) return widestChange([this.before[at]], [this.now[at]]).words;
+    return likeliestTwo(this.before[at]);
+  }
+
   say(position, [first, second], was, is, names) {
     const before = this.side.tokens[position];
-    const after = before.special ? "At the beginning" : `After “${tokenText(before.text)}”`;
+    const isGap = this.model().family === "reading";
+    const after = isGap ? "In the gap" : before.special ? "At the beginning" : `After “${wordText(before.text)}”`;
     const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.pulls.length ? ` → ${writeShare(is[id])}` : ""}`;
     const odds = (shares) => shares[first] / shares[second];
     const times = (ratio) =>
       ratio >= 1
-        ? `${ratioText(ratio)} times as likely as ${names[1]}`
-        : `${ratioText(1 / ratio)} times less likely than ${names[1]}`;
+        ? `${ratioText(ratio)} times as likely as “${names[1]}”`
+        : `${ratioText(1 / ratio)} times less likely than “${names[1]}”`;
     const now = this.pulls.length ? `now ${times(odds(is))}, and was ${times(odds(was))}` : times(odds(was));
     const flips = this.pulls.length && was[first] > was[second] !== is[first] > is[second];
     this.saying.textContent =
-      `${after}: ${told(first, names[0])}, ${told(second, names[1])}. ${names[0]} is ${now}.` +
+      `${after}: ${told(first, names[0])}, ${told(second, names[1])}. “${names[0]}” is ${now}.` +
       `${flips ? " The likelier word flips." : ""}`;
     const written = this.tracing.current?.translation;
     fill(

@@ -34,7 +34,7 @@ export function setWeight(row, words, word, weight) {
 export function withPull(pulls, pull, original) {
   const others = pulls.filter((each) => !isSameRow(each, pull));
   const isUnchanged = pull.row.every((share, place) => Math.abs(share - original[place]) < 1e-9);
-  return isUnchanged ? others : [...others, pull];
+  return isUnchanged ? others : [...others, { ...pull, row: shortened(pull.row) }];
 }
 
 /** The pull of that row, if there is one. */
@@ -59,6 +59,15 @@ export function moveEverywhere(start, originals, words, from, to, part) {
 export function wholeRow(row) {
   const sum = row.reduce((all, share) => all + share, 0);
   return row.map((share) => share / (sum || 1));
+}
+
+// The address holds these numbers: five decimals are enough, and the largest makes up for what is cut off.
+function shortened(row) {
+  const short = row.map((share) => Math.round(share * 1e5) / 1e5);
+  const rest = 1 - short.reduce((sum, share) => sum + share, 0);
+  const largest = short.indexOf(Math.max(...short));
+  short[largest] = Math.round((short[largest] + rest) * 1e5) / 1e5;
+  return short;
 }
 
 function isSameRow(one, other) {

@@ -253,7 +253,7 @@ export class ReadTab {
     this.shaded.show(words, true);
     this.shaded.shade(row);
     this.matrix.show({
-      rows: this.names.map(({ name }) => name),
+      rows: this.names.map(({ name, value }) => (this.matrix.root.clientWidth < 480 ? value : name)),
       columns: words.map(({ text }) => text),
       weights: this.names.map((each) => each.row),
       pinned: chosen < 0 ? null : { row: chosen, column: 0 },

@@ -46,10 +46,10 @@ export function widestChange(before, after) {
   return best;
 }
 
-/** Where a translation's next word is decided: the cross head that looks most at one of these source words. */
-export async function decidingPlace(source, trace, position, texts) {
+/** Where a translation's next word is decided: the cross head that looks most at a source word. */
+export async function decidingPlace(source, trace, position, word) {
   const { layers } = trace.kinds.find(({ name }) => name === "cross");
-  const places = trace.sides.source.words.filter(({ text }) => texts.includes(text)).flatMap(({ positions }) => positions);
+  const places = trace.sides.source.words.filter(({ text }) => text === word).flatMap(({ positions }) => positions);
   const sheets = await Promise.all(Array.from(
     { length: layers },
     (_, layer) => source.layer(trace.trace, "cross", layer),

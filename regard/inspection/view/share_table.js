@@ -25,9 +25,14 @@ export function shareTable(caption, heads, rows) {
 /** A token as people see it: blanks get a sign, so that a word's beginning and the middle of one differ. */
 export function tokenText(text) {
   if (text === "") return "∅";
-  if (/^\p{Cc}$/u.test(text) && !/\s/.test(text)) return `U+${text.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
-  if (/^\s+$/.test(text)) return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+  if (/^[ \n\t]+$/.test(text)) return text.replaceAll(" ", "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+  if (/^[\p{C}\p{Z}]+$/u.test(text)) return [...text].map(codeOf).join(" ");
   return text.replace(/^ /, "␣").replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}
+
+// What cannot be seen has a number.
+function codeOf(sign) {
+  return `U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
 /** The same inside a sentence, where a blank before it says nothing. */

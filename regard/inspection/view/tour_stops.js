@@ -138,5 +138,5 @@ async function decision(source, { name: model }) {
   const request = { model, target: null, target_ids: null, off: [], pulls: [], snapshot: null };
   const [tired, wide] = await Promise.all([TIRED, WIDE].map((text) => source.trace({ ...request, text })));
   const fork = forkOf(tired.sides.target.tokens, wide.sides.target.tokens);
-  return fork && decidingPlace(source, tired, fork.position, ["animal", "street"]);
+  return fork && decidingPlace(source, tired, fork.position, "animal");
 }
