@@ -83,7 +83,7 @@ class Reader:
         def read(label: Label, text: str, ids: list[int]) -> list[np.ndarray]:
             if self.tokenizer.mask not in ids:
                 raise UsageError(f"{label} has no mask; write {self._mask_name} where a word is missing")
-            return [self._row(label, ids, False)]
+            return [self._row(label, ids, None)]
 
         def answer(rows: list[np.ndarray]) -> list[Filled]:
             from regard.inference.passes import word_probabilities
@@ -171,13 +171,12 @@ class Reader:
     def _reading(self, cut: bool) -> Callable[[Label, str, list[int]], list[np.ndarray]]:
         return lambda label, text, ids: [self._row(label, ids, cut)]
 
-    def _row(self, label: Label, ids: list[int], cut: bool) -> np.ndarray:
-        """Ids between start and end, as the model was trained."""
+    def _row(self, label: Label, ids: list[int], cut: bool | None) -> np.ndarray:
+        """Ids between start and end, as the model was trained; None where a cut could lose what is asked."""
         most = self.config.context - 2
         if len(ids) > most and not cut:
-            raise ShapeError(
-                f"{label} has {len(ids):,} tokens and this model reads {most:,}; shorten it, or let it be cut"
-            )
+            way = "shorten it" if cut is None else "shorten it, or let it be cut"
+            raise ShapeError(f"{label} has {len(ids):,} tokens and this model reads {most:,}; {way}")
         return np.array([self.tokenizer.start, *ids[:most], self.tokenizer.end])
 
     def _needs(self, task: str, *outputs: str) -> None:

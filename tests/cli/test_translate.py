@@ -180,6 +180,36 @@ def test_a_mistake_is_one_line(say, model_folders, arguments, stdin, code, line)
     assert found.out.count("\n") == (1 if stdin else 0)  # what came before the bad line is answered
 
 
+ODD = {
+    "empty": "",
+    "white space": " \t ",
+    "control characters": "a\x07b\x1b[31mc\x7f\x00 d",
+    "line ends of others": "a\u2028b\x0bc\x85d",
+    "marks that turn text around": "\u202ea\ufeff",
+    "a megabyte": "word " * 220_000,
+}
+LONG = {"translate": "set split to sentences", "complete": "what it writes included", "fill": "shorten it\n"}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("command", ["translate", "complete", "fill", "classify", "embed"])
+def test_odd_text_is_answered_or_refused_in_one_clear_line(say, model_folders, command, odd):
+    text = ODD[odd] + (" [MASK]" if command == "fill" and ODD[odd].strip() else "")
+    folder = model_folders["classify" if command == "embed" else command]
+    found = say(command, folder, text, *(["--max-tokens", 5] if command == "complete" else []))
+    if odd == "a megabyte":
+        assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
+        assert LONG.get(command, "let it be cut") in found.err
+        assert len(found.err) < 200
+    elif command == "fill" and not text.strip():
+        assert (found.code, found.err.count("\n")) == (2, 1)
+        assert "has no mask; write [MASK]" in found.err
+    else:
+        assert (found.code, found.err) == (0, "")
+    if command == "translate" and not text.strip():
+        assert found.out == "\n"
+
+
 def test_the_bar_is_for_people_alone(monkeypatch, capsys):
     with room._progress(True) as advance:
         advance(3)
