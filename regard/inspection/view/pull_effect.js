@@ -29,7 +29,8 @@ export class PullEffect {
   async show({ base, request, pulls, isNewest }) {
     const tokens = await this.source.vocabulary(base.model);
     if (!isNewest()) return;
-    if (base.trace !== this.base?.trace) await this.begin(base, request);
+    await this.beginOnce(base, request);
+    if (!isNewest()) return;
     this.element.hidden = !this.places.length;
     if (!this.places.length) return;
     const same = { ...request, pulls, ...this.sameOutput(base) };
@@ -40,16 +41,27 @@ export class PullEffect {
     this.redraw();
   }
 
+  // Pulls that follow each other quickly wait for the same first reading.
+  beginOnce(base, request) {
+    if (this.base?.trace !== base.trace) {
+      this.base = base;
+      this.beginning = this.begin(base, request);
+      this.beginning.catch(() => {
+        this.base = null;
+      });
+    }
+    return this.beginning;
+  }
+
   /** The first reading, and which two words to watch: those at which a known pair of sentences parts. */
   async begin(base, request) {
-    this.base = base;
-    this.isChosen = false;
-    this.rivals = null;
-    this.side = base.sides[base.written];
-    this.fork = await this.partingOf(base, request);
-    this.places = this.placesIn(this.side.tokens);
-    this.before = await this.logits(base);
-    if (!this.places.length) return;
+    const fork = await this.partingOf(base, request);
+    const side = base.sides[base.written];
+    const places = this.placesIn(side.tokens, fork);
+    const before = await this.logits(base, places);
+    if (this.base !== base) return;
+    Object.assign(this, { fork, side, places, before, isChosen: false, rivals: null, now: null });
+    if (!places.length) return;
     this.rivals = this.fork ?? this.placed(closestRace(this.before));
     const name = ({ special, text }) => (special ? text : wordText(text));
     const options = this.places.map((place) => [String(place), `${place}: ${name(this.side.tokens[place])}`]);
@@ -58,13 +70,12 @@ export class PullEffect {
   }
 
   /** The positions whose next word is read: all of a translation, the last of a long text, the gaps of a reader. */
-  placesIn(tokens) {
+  placesIn(tokens, fork) {
     const { family, output, vocabulary } = this.model();
     const all = tokens.map((_, place) => place);
     if (family === "reading") return output === "masked" ? all.filter((place) => tokens[place].special === "mask") : [];
     const last = all.slice(-Math.max(4, Math.floor(MOST_NUMBERS / vocabulary)));
-    const isOutside = this.fork && !last.includes(this.fork.position);
-    return isOutside ? [this.fork.position, ...last] : last;
+    return fork && !last.includes(fork.position) ? [fork.position, ...last] : last;
   }
 
   placed({ position, words }) {
@@ -94,8 +105,8 @@ export class PullEffect {
     return { target: null, target_ids: base.sides.target.tokens.slice(1).map(({ id }) => id) };
   }
 
-  async logits(trace) {
-    const sheets = await Promise.all(this.places.map((place) => this.source.next(trace.trace, place)));
+  async logits(trace, places = this.places) {
+    const sheets = await Promise.all(places.map((place) => this.source.next(trace.trace, place)));
     return sheets.map(({ arrays }) => arrays.logits.data);
   }
 
