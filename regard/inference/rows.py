@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -84,10 +85,13 @@ def _over(several: Sequence[Any], combine: Any) -> Any:
     first = several[0]
     if isinstance(first, np.ndarray):
         return combine(several)
-    names = [field.name for field in fields(first)]
-    return replace(
-        first, **{name: _over([getattr(each, name) for each in several], combine) for name in names}
-    )
+    names = _names(type(first))
+    return type(first)(*(_over([getattr(each, name) for each in several], combine) for name in names))
+
+
+@cache
+def _names(columns: Any) -> list[str]:
+    return [field.name for field in fields(columns)]
 
 
 def _one_above_the_other(arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Keys and values already computed, held by the caller and never by a module.
 
 L layers, R rows (sequences being written), S sources, G heads with keys of their own, T tokens there
-is room for, M tokens of the longest source, E key width of a head, F value width of a head.
+is room for, K tokens of the longest row, M tokens of the longest source, E key width of a head, F value
+width of a head, W = G (E + F): all that a layer keeps of a token, keys first.
 """
 
 from __future__ import annotations
@@ -40,12 +41,31 @@ class Slot:
         return self.cache._extend(self.layer, key, value)
 
 
+@dataclass(frozen=True)
+class Turn:
+    """One more token for every row: where it goes, and what it looks at, layer by layer."""
+
+    first: int | Tensor  # its place in its row: one number where all agree
+    targets: tuple[Tensor, ...]  # R W where all agree, R T W otherwise
+    keys: tuple[Tensor, ...]  # R G K E
+    values: tuple[Tensor, ...]  # R G K F
+    bias: Tensor | None  # R 1 1 K, added to scores: minus infinity behind the end of shorter rows
+
+    def put(self, layer: int, token: Tensor) -> None:
+        """Put a layer's R W in its place."""
+        if isinstance(self.first, int):
+            self.targets[layer].copy_(token)
+        else:
+            self.targets[layer][torch.arange(len(token), device=token.device), self.first] = token
+
+
 class Cache:
     """What decoding has computed so far, for rows that may stand at different lengths.
 
     A row's tokens lie at places 0, 1, 2 ... of its own, so what lies beyond its length is never seen
-    and is overwritten. Room doubles when it runs out; nothing is copied at an ordinary step. For
-    inference: what is put in is cut off from gradients.
+    and is overwritten. Room doubles when it runs out; nothing is copied at an ordinary step, and no more
+    than what is in use when rows are reordered: from one store into another, and at the next time back.
+    For inference: what is put in is cut off from gradients.
     """
 
     lengths: np.ndarray  # of each row
@@ -63,8 +83,9 @@ class Cache:
         like: Tensor | None = None,
     ):
         like = torch.empty(0) if like is None else like  # only its device and number type are used
-        self._keys = like.new_zeros(layers, rows, groups, max(room, 1), key_width)  # L R G T E
-        self._values = like.new_zeros(layers, rows, groups, max(room, 1), value_width)
+        self._groups, self._sections = groups, [groups * key_width, groups * value_width]
+        self._spare: Tensor | None = None
+        self._use(like.new_zeros(layers, rows, max(room, 1), sum(self._sections)), rows)
         self._stand_at(np.zeros(rows, dtype=np.int64))
         self._source_of = np.arange(rows)  # which source a row looks at
         self._stored: list[Memory] = []  # a memory a layer, for every source
@@ -85,10 +106,26 @@ class Cache:
         """What a layer's cross-attention looks at."""
         return self._shown[layer]
 
+    @property
+    def memories(self) -> list[Memory]:
+        """The same for all layers."""
+        return self._shown
+
     def remember(self, memories: list[Memory], mask: Mask) -> None:
         """Keep each layer's keys and values of the sources, one source a row."""
         self._stored, self._stored_mask = memories, mask
         self._arrange()
+
+    def turn(self) -> Turn:
+        """Make ready for one more token of every row."""
+        end = self.length + 1
+        self._make_room(end)
+        keys, values = self._keys.narrow(3, 0, end), self._values.narrow(3, 0, end)
+        if isinstance(self.first, int):
+            targets, bias = self._held.select(2, self.first), None
+        else:
+            targets, bias = self._held, _hidden_behind(self.first, end, keys)
+        return Turn(self.first, targets.unbind(), keys.unbind(), values.unbind(), bias)
 
     def advance(self, counts: int | np.ndarray) -> None:
         """The tokens just put in count from now on: as many for every row, or so many for each."""
@@ -99,18 +136,19 @@ class Cache:
         rows = np.asarray(rows, dtype=np.int64)
         if np.array_equal(rows, np.arange(self.rows)):
             return
-        self._source_of = self._source_of[rows]
+        sources, before = self._source_of[rows], self._source_of
         self._stand_at(self.lengths[rows])
-        index = torch.from_numpy(rows).to(self._keys.device)
-        self._keys, self._values = (_picked(x, index, self.length) for x in (self._keys, self._values))
-        self._forget_unused_sources()
-        self._arrange()
+        self._move(torch.from_numpy(rows).to(self._held.device))
+        if not np.array_equal(sources, before):
+            self._source_of = sources
+            self._forget_unused_sources()
+            self._arrange()
 
     def join(self, other: Cache) -> None:
         """Take in another cache's rows, after those already here."""
-        room = max(self._keys.shape[3], other._keys.shape[3])
-        self._keys = torch.cat([_roomier(cache._keys, room) for cache in (self, other)], dim=1)
-        self._values = torch.cat([_roomier(cache._values, room) for cache in (self, other)], dim=1)
+        room = max(self._held.shape[2], other._held.shape[2])
+        held = torch.cat([_roomier(cache._held, room) for cache in (self, other)], dim=1)
+        self._use(held, held.shape[1])
         self._source_of = np.concatenate([self._source_of, other._source_of + self._sources])
         self._stand_at(np.concatenate([self.lengths, other.lengths]))
         if self._stored:
@@ -120,28 +158,46 @@ class Cache:
     def _stand_at(self, lengths: np.ndarray) -> None:
         self.lengths, self.length = lengths, int(lengths.max(initial=0))
         agree = (lengths == self.length).all()
-        self.first = self.length if agree else torch.from_numpy(lengths).to(self._keys.device)
+        self.first = self.length if agree else torch.from_numpy(lengths).to(self._held.device)
 
-    @property
-    def _sources(self) -> int:
-        return self._stored[0].key.shape[0] if self._stored else 0
+    def _use(self, store: Tensor, rows: int) -> None:
+        """Hold the rows in the first places of a store, L . T W."""
+        self._store, self._held = store, store[:, :rows]  # L R T W
+        key, value = self._held.split(self._sections, dim=-1)
+        self._keys = key.unflatten(-1, (self._groups, -1)).transpose(2, 3)  # L R G T E
+        self._values = value.unflatten(-1, (self._groups, -1)).transpose(2, 3)  # L R G T F
+
+    def _move(self, rows: Tensor) -> None:
+        """Copy rows, as far as they are in use, into the store that is not."""
+        old, spare, wanted = self._held, self._spare, list(self._held.shape)
+        wanted[1] = len(rows)
+        if spare is None or spare.shape[1] < len(rows) or spare.shape[2] != wanted[2]:
+            spare = old.new_zeros(wanted)
+        self._spare = self._store
+        self._use(spare, len(rows))
+        used = self.length
+        torch.index_select(old[:, :, :used], 1, rows, out=self._held[:, :, :used])
+
+    def _make_room(self, tokens: int) -> None:
+        if tokens > self._held.shape[2]:
+            self._use(_roomier(self._held, max(tokens, 2 * self._held.shape[2])), self.rows)
 
     def _extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         tokens = key.shape[2]
         start, end = self.first, self.length + tokens
-        if end > self._keys.shape[3]:
-            room = max(end, 2 * self._keys.shape[3])
-            self._keys, self._values = _roomier(self._keys, room), _roomier(self._values, room)
-        keys, values = self._keys[layer], self._values[layer]
+        self._make_room(end)
+        held = self._held[layer]  # R T W
+        new = torch.cat([x.detach().transpose(1, 2).flatten(2) for x in (key, value)], dim=-1)  # R Q W
         if isinstance(start, int):
-            keys[:, :, start:end] = key.detach()
-            values[:, :, start:end] = value.detach()
+            held[:, start:end] = new
         else:
             places = start[:, None] + torch.arange(tokens, device=start.device)  # R Q
-            row = torch.arange(self.rows, device=start.device)[:, None]
-            keys[row, :, places] = key.detach().transpose(1, 2)
-            values[row, :, places] = value.detach().transpose(1, 2)
-        return keys[:, :, :end], values[:, :, :end]
+            held[torch.arange(self.rows, device=start.device)[:, None], places] = new
+        return self._keys[layer, :, :, :end], self._values[layer, :, :, :end]
+
+    @property
+    def _sources(self) -> int:
+        return self._stored[0].key.shape[0] if self._stored else 0
 
     def _forget_unused_sources(self) -> None:
         used, self._source_of = np.unique(self._source_of, return_inverse=True)
@@ -159,7 +215,7 @@ class Cache:
             self._shown, self.memory_mask = self._rows_of_memory(self._source_of)
 
     def _rows_of_memory(self, rows: np.ndarray) -> tuple[list[Memory], Mask]:
-        index = torch.from_numpy(rows).to(self._keys.device)
+        index = torch.from_numpy(rows).to(self._held.device)
         keys = self._stored_mask.keys
         mask = self._stored_mask if keys is None else Mask(keys=keys[index])
         return [Memory(memory.key[index], memory.value[index]) for memory in self._stored], mask
@@ -174,21 +230,17 @@ class Cache:
         ]
 
 
-def _picked(stored: Tensor, rows: Tensor, used: int) -> Tensor:
-    """Rows of L R G T E, copying no more than what is in use."""
-    shape = list(stored.shape)
-    shape[1] = len(rows)
-    new = stored.new_zeros(shape)
-    new[:, :, :, :used] = stored[:, :, :, :used].index_select(1, rows)
+def _roomier(held: Tensor, room: int) -> Tensor:
+    """L R T W with room for so many tokens."""
+    new = held.new_zeros(*held.shape[:2], room, held.shape[3])
+    new[:, :, : held.shape[2]] = held
     return new
 
 
-def _roomier(stored: Tensor, room: int) -> Tensor:
-    shape = list(stored.shape)
-    shape[3] = room
-    new = stored.new_zeros(shape)
-    new[:, :, :, : stored.shape[3]] = stored
-    return new
+def _hidden_behind(first: Tensor, tokens: int, like: Tensor) -> Tensor:
+    """R 1 1 K: 0 up to each row's own place, minus infinity behind it."""
+    behind = torch.arange(tokens, device=first.device) > first[:, None]
+    return like.new_zeros(behind.shape).masked_fill_(behind, -torch.inf)[:, None, None]
 
 
 def _one_above_the_other(a: Tensor, b: Tensor, tokens: int) -> Tensor:

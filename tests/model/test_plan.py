@@ -1,0 +1,142 @@
+"""A plan computes what the modules compute, and stands aside where somebody looks or a part is unknown."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.model.attention import ATTENTIONS, MultiHeadAttention
+from regard.model.config import ModelConfig
+from regard.model.plan import plan_of
+from regard.model.stepper import BLOCK, TorchStepper, _largest, _likeliest
+from regard.model.transformer import build_model
+from regard.model.watch import watch
+
+V = 30
+SMALL = dict(vocabulary=V, width=16, layers=2, heads=4, feed_forward_width=24)
+KINDS = {
+    "the paper's": dict(),
+    "short table": dict(context=3),
+    "learned": dict(positions="learned", residual="pre", scale_embeddings=False),
+    "rotary": dict(positions="rotary", norm="rms", key_value_heads=2, feed_forward="swiglu"),
+    "no bias": dict(attention_bias=False, feed_forward_bias=False, positions="none", head_bias=True),
+    "untied": dict(similarity="dot", tie_head=False, residual="pre", final_norm=False, key_width=6),
+}
+FAMILIES = ["encoder-decoder", "decoder-only"]
+
+
+def make(**changes):
+    torch.manual_seed(0)
+    model = build_model(ModelConfig(**{**SMALL, **changes})).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+def admitted(model, lengths, planned=True):
+    """A stepper with rows of these lengths, which are the lengths of their sources too."""
+    random = np.random.default_rng(1)
+    stepper = TorchStepper(model, room=2)
+    assert stepper._plan is not None
+    if not planned:
+        stepper._plan = None
+    texts = [random.integers(0, V, length) for length in lengths]
+    sources = [random.integers(0, V, length + 1) for length in lengths]
+    stepper.admit(texts, sources if model.config.family == "encoder-decoder" else None)
+    return stepper
+
+
+def follow(stepper, orders):
+    """What a stepper says at every step, rows being reordered in between."""
+    said = []
+    for number, order in enumerate(orders):
+        ids = np.random.default_rng(number).integers(0, V, stepper.rows)
+        said.append(stepper.step(ids).log_probabilities)
+        stepper.reorder(np.array(order))
+    return np.concatenate(said)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", [[1], [3, 3, 3], [2, 5, 1]], ids=str)
+def test_a_plan_computes_what_the_modules_compute(kind, family, lengths):
+    model, last = make(family=family, **KINDS[kind]), len(lengths) - 1
+    orders = [[last, 0], [0, 0, 1, 1], [1, 0, 2, 3], [3, 1, 1], [2, 0], [1]]
+    found = follow(admitted(model, lengths), orders)
+    wanted = follow(admitted(model, lengths, planned=False), orders)
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_no_plan_knows_has_none(family):
+    assert plan_of(make(family=family)) is not None
+    assert plan_of(make(family=family, similarity="bilinear")) is None
+    assert plan_of(make(family=family, key_width=6, value_width=3)) is None
+    assert plan_of(make(family=family, embedding_norm=True)) is None
+
+
+def test_a_variant_of_a_known_part_is_not_taken_for_it():
+    class Mine(MultiHeadAttention):
+        """An attention of somebody's own."""
+
+    ATTENTIONS["mine"] = Mine
+    try:
+        assert plan_of(make(attention="mine")) is None
+    finally:
+        del ATTENTIONS["mine"]
+
+
+def test_a_hook_is_called():
+    model, seen = make(family="decoder-only"), []
+    model.decoder.blocks[0].register_forward_hook(lambda *given: seen.append(True))
+    stepper = TorchStepper(model)
+    stepper.admit([np.array([1])])
+    stepper.step(np.array([1]))
+    assert seen
+
+
+def test_who_watches_sees_and_changes_the_modules():
+    model = make(family="decoder-only")
+    stepper, other = admitted(model, [2]), admitted(model, [2])
+    plain = stepper.step(np.array([3])).log_probabilities
+    with watch(model, patch={"decoder.1.attention.weights": torch.zeros(())}) as seen:
+        patched = other.step(np.array([3])).log_probabilities
+    assert seen["decoder.0.attention.weights"].shape == (1, 4, 1, 2)
+    assert not np.allclose(plain, patched, atol=1e-3)
+
+
+def test_a_model_in_training_is_stepped_with_its_dropout():
+    model = make(family="decoder-only", dropout=0.5)
+    calm, shaken = admitted(model, [1]), admitted(model, [1])
+    wanted = calm.step(np.array([3])).log_probabilities
+    model.train()
+    assert not np.allclose(shaken.step(np.array([3])).log_probabilities, wanted, atol=1e-3)
+
+
+@given(
+    values=st.lists(st.integers(0, 40), min_size=1, max_size=7 * BLOCK + 5),
+    count=st.integers(1, 9),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=60)
+def test_the_likeliest_few_are_those_of_a_stable_sort(values, count, seed):
+    """With so few different numbers nearly everything has its equals."""
+    chances = torch.tensor([values, np.random.default_rng(seed).permutation(values).tolist()]).float()
+    count = min(count, len(values))
+    found, places = _likeliest(chances, count)
+    wanted, order = chances.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(found, wanted[:, :count])
+    assert torch.equal(chances.gather(1, places), wanted[:, :count])
+    if count < len(values):  # the border goes to the lower ids, in whatever order
+        assert torch.equal(places.sort(1).values, order[:, :count].sort(1).values)
+
+
+def test_blocks_find_what_topk_finds():
+    chances = torch.randn(9, 40 * BLOCK + 3, generator=torch.Generator().manual_seed(0))
+    chances[0, -1], chances[1, 0] = 9.0, 9.0  # the first block, and what is left behind the last
+    for count in (1, 2, 6, 19):
+        found, places = _largest(chances, count)
+        wanted = chances.topk(count)
+        assert torch.equal(found, wanted.values)
+        assert torch.equal(places, wanted.indices)
