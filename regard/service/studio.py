@@ -46,6 +46,7 @@ def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
     app.include_router(_pages())
     app.include_router(_of_models(models), prefix="/studio/api")
     app.include_router(_of_traces(models, traces), prefix="/studio/api")
+    app.include_router(_of_files(traces), prefix="/studio/api")
     app.include_router(_of_words(models, traces), prefix="/studio/api")
     app.include_router(_of_training(models), prefix="/studio/api")
     return app
@@ -149,6 +150,12 @@ def _of_traces(models: Models, traces: Traces) -> APIRouter:
     @routes.get("/trace/{name}/next/{position}")
     def next_logits(name: str, position: int) -> Response:
         return sheet(_answers().next_logits(traces[name], position))
+
+    return routes
+
+
+def _of_files(traces: Traces) -> APIRouter:
+    routes = APIRouter()
 
     @routes.get("/trace/{name}/save.{ending}")
     def save(
