@@ -54,8 +54,7 @@ export class AlignmentPanel {
     foot.append(foldedTable({ caption: label, give: () => this.matrix.table() }));
     offerSaves(foot, {
       name: "alignment",
-      canvas: () => this.matrix.canvas(),
-      svg: () => this.matrix.svg(),
+      svg: () => (this.linesRoom.hidden ? this.matrix : this.lines).svg(),
       table: () => this.matrix.table(),
       link: () => state.link(),
       announce,

@@ -9,6 +9,7 @@ import { readCells, readRules, withCells, writeCells, writeRules } from "./byhan
 import { editableGrid } from "./byhand_grid.js";
 import { stepCards } from "./byhand_steps.js";
 import { offerSaves } from "./save.js";
+import { matrixSvg } from "./matrix_svg.js";
 
 const GIVEN = {
   x: ["", true],
@@ -75,7 +76,13 @@ export class ByHandTab {
       ),
       this.steps,
     );
-    this.shown = offerSaves(this.saves, { name: "by-hand", table: () => this.table() });
+    offerSaves(this.saves, {
+      name: "attention by hand",
+      svg: () => this.picture(),
+      table: () => this.table(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
   }
 
   buildRules() {
@@ -253,7 +260,7 @@ export class ByHandTab {
       start: startOf(given),
       turned: rules.turned,
       row: Math.min(rules.row, example.queryWords.length - 1),
-      source: example.letter === "B" && !Object.keys(this.good()).length && rules.temperature === 1 && !rules.scale && !rules.causal,
+      source: example.letter === "B" && this.isAsPrinted(),
       divided: isPlain ? workOut(given, { ...rules, scale: true }, keyWidth) : null,
     };
     fill(this.steps, unseen("The steps", "h2"), stepCards(it));
@@ -261,12 +268,27 @@ export class ByHandTab {
     this.worked = { ...worked, words: example.words, queryWords: example.queryWords };
   }
 
+  // Only untouched, the example gives the digits that are printed elsewhere.
+  isAsPrinted() {
+    const { scale, causal, temperature, decimals } = this.rules;
+    return !Object.keys(this.good()).length && !scale && !causal && temperature === 1 && decimals === 1;
+  }
+
+  /** The weights as a drawing, for a file. */
+  picture() {
+    const { weights, masked, words, queryWords } = this.worked;
+    const visible = masked.flat().map((score) => Number(score !== -Infinity));
+    const look = { numbers: "all", decimals: 4, signed: false, largest: 1, rowIdea: "query", columnIdea: "key" };
+    return matrixSvg({ rows: queryWords, columns: words, weights: weights.flat(), visible, ...look });
+  }
+
   /** Every matrix of the working, a line each, for a file. */
   table() {
     const names = ["query", "key", "value", "scores", "scaled", "masked", "weights", "output"];
     const rows = [];
     for (const name of names) {
-      (this.worked?.[name] ?? []).forEach((numbers, row) => rows.push([name, row, ...numbers.map((n) => (Number.isFinite(n) ? n : writeNumber(n)))]));
+      const written = (number) => (Number.isFinite(number) ? number : writeNumber(number));
+      (this.worked?.[name] ?? []).forEach((numbers, row) => rows.push([name, row, ...numbers.map(written)]));
     }
     const widest = Math.max(0, ...rows.map((row) => row.length - 2));
     return {

@@ -4,6 +4,7 @@ import { make, fill, digits } from "./dom.js";
 import { panel, segments } from "./panel.js";
 import { sentenceField } from "./sentence.js";
 import { button, tick } from "./controls.js";
+import { Chips } from "./chips.js";
 import { Matrix } from "./matrix.js";
 import { signedLegend } from "./legend.js";
 import { foldedTable } from "./table.js";
@@ -16,7 +17,6 @@ import { Turns } from "./turns.js";
 
 const FEW = 16;
 const PAUSE = 150;
-const SIDES = { source: "Words that are read", target: "Words that are written" };
 
 /** Two sentences side by side. */
 export class CompareTab {
@@ -59,13 +59,14 @@ export class CompareTab {
 
   build(root) {
     this.presets = make("div", { class: "chips", role: "group", "aria-label": "Pairs to begin with" });
-    this.words = make("div", { class: "watch-words" });
+    this.chips = { source: new Chips("Words that are read"), target: new Chips("Words that are written") };
+    const words = make("div", { class: "watch-words" }, this.chips.source.element, this.chips.target.element);
     const sentences = make("section", { class: "compare-sentences", "aria-label": "Two sentences" },
       sentenceField({ state: this.state, name: "text", label: "First sentence" }),
       sentenceField({ state: this.state, name: "second", label: "Second sentence" }),
       this.presets,
       make("p", { class: "hint", text: "Choose the word to watch:" }),
-      this.words,
+      words,
     );
     this.outputs = new CompareOutputs(this);
     root.append(
@@ -163,16 +164,15 @@ export class CompareTab {
   }
 
   drawWords(trace, chosenSide, chosen) {
-    const focused = [...this.words.querySelectorAll("button")].indexOf(document.activeElement);
-    const groups = Object.entries(trace.sides).map(([side, { words }]) => {
-      const chips = words.map((word, number) => make("button", {
-        type: "button", class: `chip${word.special ? " special" : ""}`, text: word.text, dir: "auto",
-        "aria-pressed": String(side === chosenSide && number === chosen), onclick: () => this.state.set({ watched: `${side}.${number}` }),
+    for (const [side, chips] of Object.entries(this.chips)) {
+      const words = trace.sides[side]?.words ?? [];
+      chips.element.hidden = !words.length;
+      chips.show(words.map(({ text, special }, number) => {
+        const isDown = side === chosenSide && number === chosen;
+        const onclick = () => this.state.set({ watched: `${side}.${number}` });
+        return { text, kind: special ? "special" : "", isDown, onclick };
       }));
-      return make("div", { class: "chips", role: "group", "aria-label": SIDES[side] }, chips);
-    });
-    fill(this.words, groups);
-    if (focused >= 0) this.words.querySelectorAll("button")[focused]?.focus();
+    }
   }
 
   draw() {

@@ -6,6 +6,7 @@ import { button, choice, slider } from "./controls.js";
 import { attentionTitle } from "./heads.js";
 import { kindOf, requestOf } from "./tracing.js";
 import { rowsOf } from "./alignment.js";
+import { offerSaves } from "./save.js";
 import { track } from "./share_table.js";
 import { moveEverywhere, pullOf, setWeight, sharesOf, wholeRow, withPull } from "./pulling.js";
 import { PullEffect } from "./pull_effect.js";
@@ -30,7 +31,7 @@ export class PullPanel {
   }
 
   build(root) {
-    const { element, heading, body } = panel({ title: "Pull attention by hand", class: "pull" });
+    const { element, heading, body, foot } = panel({ title: "Pull attention by hand", class: "pull" });
     Object.assign(this, { element, heading });
     this.from = choice({ label: "Take from", options: [], onchange: () => this.chooseWords() });
     this.to = choice({ label: "give to", options: [], onchange: () => this.chooseWords() });
@@ -63,6 +64,12 @@ export class PullPanel {
       this.saying,
       this.table,
     );
+    offerSaves(foot, {
+      name: "pulled row",
+      table: () => this.asTable(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
     root.append(element);
   }
 
@@ -205,6 +212,13 @@ export class PullPanel {
       ),
     );
     if (active !== undefined) this.table.querySelector(`[data-pull-word="${active}"]`)?.focus();
+  }
+
+  /** The row for a file. */
+  asTable() {
+    const [before, now] = [this.original, this.row].map((row) => sharesOf(row, this.words));
+    const rows = this.words.map(({ text }, number) => [text, before[number], now[number]]);
+    return { columns: ["word", "the model's own", "now"], rows };
   }
 
   line(word, number, before, now) {

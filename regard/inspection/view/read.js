@@ -4,6 +4,7 @@ import { make, fill } from "./dom.js";
 import { panel } from "./panel.js";
 import { sentenceField, exampleList } from "./sentence.js";
 import { choice } from "./controls.js";
+import { Chips } from "./chips.js";
 import { Words } from "./words.js";
 import { Matrix } from "./matrix.js";
 import { attentionLegend } from "./legend.js";
@@ -37,10 +38,7 @@ export class ReadTab {
 
   build(root) {
     this.examples = make("div", {});
-    this.words = make(
-      "div",
-      { class: "chips", role: "group", "aria-label": "Words; choose one to hide it or to show it again" },
-    );
+    this.words = new Chips("Words; choose one to hide it");
     this.hint = make("p", { class: "hint" });
     const answers = panel({ title: "What the model says", class: "read-answers" });
     this.answersHeading = answers.heading;
@@ -57,7 +55,7 @@ export class ReadTab {
       sentenceField({ state: this.state, label: "Your sentence" }),
       this.examples,
       this.hint,
-      this.words,
+      this.words.element,
       make("div", { class: "side-by-side" }, answers.element, this.buildLooking()),
     );
   }
@@ -137,7 +135,7 @@ export class ReadTab {
       label: tokenText(word),
       share: probability,
       onclick: () => this.put(word, number),
-      title: `Put ${word} into the gap`,
+      title: `Put ${tokenText(word)} into the gap`,
     }));
   }
 
@@ -166,21 +164,12 @@ export class ReadTab {
     const { words } = sides.source;
     this.hint.textContent = this.isMasked ? "Choose a word to hide it; the model tells what could stand there." : "";
     const chips = this.isMasked ? words.filter(({ special }) => !special || special === "mask") : [];
-    const focused = [...this.words.children].indexOf(document.activeElement);
-    const buttons = chips.map((word, number) => {
+    this.words.show(chips.map((word, number) => {
       const isGap = word.special === "mask";
-      return make("button", {
-        type: "button",
-        class: `chip${isGap ? " gap" : ""}`,
-        dir: "auto",
-        text: isGap ? this.gap : word.text,
-        "aria-pressed": String(isGap),
-        "aria-label": isGap ? "A gap" : `Hide ${word.text}`,
-        onclick: () => this.hideWord(chips, number),
-      });
-    });
-    fill(this.words, buttons);
-    if (focused >= 0) buttons[Math.min(focused, buttons.length - 1)]?.focus();
+      const text = isGap ? this.gap : word.text;
+      const name = isGap ? `${text}, a gap` : `Hide ${text}`;
+      return { text, name, kind: isGap ? "gap" : "", isDown: isGap, onclick: () => this.hideWord(chips, number) };
+    }));
   }
 
   hideWord(chips, number) {

@@ -5,6 +5,7 @@ import { panel } from "./panel.js";
 import { sentenceField, exampleList } from "./sentence.js";
 import { offerSaves } from "./save.js";
 import { slider, button } from "./controls.js";
+import { Chips } from "./chips.js";
 import { draw, luckAt } from "./chances.js";
 import { Distribution, chanceStrip } from "./distribution.js";
 import { tokenText, wordText } from "./share_table.js";
@@ -54,19 +55,17 @@ export class WriteTab {
     const next = panel({ title: "The next word", class: "write-next" });
     this.heading = next.heading;
     this.examples = make("div", {});
-    this.chips = make(
-      "div",
-      { class: "chips", role: "group", "aria-label": "Words; choose one to see what may follow it" },
-    );
+    this.chips = new Chips("Words; choose one to see what may follow it");
     this.told = make("p", { class: "told" });
-    text.body.append(
+    fill(
+      text.body,
       canType && sentenceField({ state: this.state, label: "Your sentence" }),
       this.examples,
       make("p", {
         class: "hint",
         text: "Choose any word to see what the model expected after it. It reads only what stands before: later words are not there yet.",
       }),
-      this.chips,
+      this.chips.element,
       this.told,
       this.buildButtons(),
     );
@@ -216,24 +215,12 @@ export class WriteTab {
   }
 
   drawChips(chips, at, own) {
-    const buttons = chips.map((chip, number) => {
-      const name = chip.special ? `<${chip.special}>` : tokenText(chip.text);
-      const settings = {
-        type: "button",
-        class: `chip${number >= own ? " own" : ""}${chip.special ? " special" : ""}`,
-        text: name,
-        dir: "auto",
-        "aria-pressed": String(number === at),
-      };
-      return make("button", {
-        ...settings,
-        "aria-label": `After ${name}`,
-        onclick: () => this.state.set({ at: number === chips.length - 1 ? null : String(number) }),
-      });
-    });
-    const focused = [...this.chips.children].indexOf(document.activeElement);
-    fill(this.chips, buttons);
-    if (focused >= 0) buttons[Math.min(focused, buttons.length - 1)]?.focus();
+    this.chips.show(chips.map(({ special, text }, number) => {
+      const shown = special ? `<${special}>` : tokenText(text);
+      const onclick = () => this.state.set({ at: number === chips.length - 1 ? null : String(number) });
+      const kind = `${number >= own ? "own" : ""} ${special ? "special" : ""}`;
+      return { text: shown, name: `After ${shown}`, kind, isDown: number === at, onclick };
+    }));
   }
 
   enable() {
