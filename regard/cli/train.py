@@ -58,23 +58,40 @@ def train(
         return _list_recipes(as_json)
     from regard.runs import run as room
     from regard.runs.report import write_report_of
-    from regard.runs.toml import read_overrides
+    from regard.runs.toml import merged, read_overrides
 
     changes = read_overrides(settings or [])
+    files = {
+        "source": source, "target": target, "tsv": tsv, "text": text, "labelled": labelled,
+        "valid_source": valid_source, "valid_target": valid_target, "valid": valid,
+        "test_source": test_source, "test_target": test_target, "test": test,
+    }  # fmt: skip
+    machine = {"threads": threads, "device": device, "seed": seed}
     if report is not None:
+        _check_alone("--report", recipe, out, resume)
         print(write_report_of(report))
         return None
     if resume is not None:
-        return _print_run(room.resume(resume, changes, not quiet, tensorboard), as_json)
+        _check_alone("--resume", recipe, out)
+        given = merged(room.as_settings(files, machine), changes)
+        return _print_run(room.resume(resume, given, not quiet, tensorboard), as_json)
     run = room.train(
         _needed(recipe),
-        source=source, target=target, tsv=tsv, text=text, labelled=labelled,
-        valid_source=valid_source, valid_target=valid_target, valid=valid,
-        test_source=test_source, test_target=test_target, test=test,
-        out=out, threads=threads, device=device, seed=seed,
-        settings=changes, show=not quiet, tensorboard=tensorboard,
-    )  # fmt: skip
+        **files,
+        **machine,
+        out=out,
+        settings=changes,
+        show=not quiet,
+        tensorboard=tensorboard,
+    )
     return _print_run(run, as_json)
+
+
+def _check_alone(option: str, *others: object) -> None:
+    from regard.errors import UsageError
+
+    if any(other is not None for other in others):
+        raise UsageError(f"{option} DIR is about a run that exists; leave the recipe and other folders out")
 
 
 def _list_recipes(as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from regard.errors import SettingError, nearest
 from regard.model.config import SIZES, ModelConfig
 from regard.runs.catalogue import find_recipe
 from regard.runs.tables import RESUMABLE, DataTable, TokenizerTable, TrainingTable, ValidationTable
-from regard.runs.toml import NONE, merged, read_overrides, read_toml, write_toml
+from regard.runs.toml import NONE, merged, read_toml, write_toml
 from regard.settings import Settings
 
 # What a model of each objective is; training/objectives.py has the objectives themselves.
@@ -104,11 +103,6 @@ class Recipe:
             return self.model
         config = self.model_config(**_some_size(self.objective))
         return {key: value for key, value in _plain(config).items() if key not in DECIDED}
-
-
-def read_recipe(name: str | Path, pairs: Iterable[str] = (), given: dict[str, Any] | None = None) -> Recipe:
-    """A recipe as the command line names it: --set wins over other options, and those over the file."""
-    return Recipe.load(name, merged(given or {}, read_overrides(pairs)))
 
 
 def differences(before: Recipe, after: Recipe) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,14 +81,18 @@ def train(
         "valid_source": valid_source, "valid_target": valid_target, "valid": valid,
         "test_source": test_source, "test_target": test_target, "test": test,
     }  # fmt: skip
-    machine = {"threads": threads, "device": device, "seed": seed}
-    given = {
-        "data": {name: _plain(paths) for name, paths in files.items() if paths is not None},
-        "training": {name: value for name, value in machine.items() if value is not None},
-    }
+    given = as_settings(files, {"threads": threads, "device": device, "seed": seed})
     wanted = Recipe.load(recipe, merged(given, settings or {}))
     place = free_name(Path("runs"), Path(recipe).stem) if out is None else Path(out)
     return start(wanted, place, show, tensorboard, observers)
+
+
+def as_settings(files: Mapping[str, Paths | None], machine: Mapping[str, Any]) -> dict[str, Any]:
+    """Files, threads, device and seed where they were given, as a run file has them."""
+    return {
+        "data": {name: _plain(paths) for name, paths in files.items() if paths is not None},
+        "training": {name: value for name, value in machine.items() if value is not None},
+    }
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def prepare_again(out: str | Path, settings: dict[str, Any] | None = None) -> Pr
     before = folder.recipe()
     recipe = before.changed(settings or {})
     check_resumable(before, recipe)
-    recipe = replace(recipe, training=settle(recipe.training))
+    recipe = replace(recipe, data=with_absolute_paths(recipe.data), training=settle(recipe.training))
     material = gather(recipe, folder.text)
     return Prepared(recipe, material, folder, _trainer(recipe, material, folder), goes_on=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from regard.cli.app import run
 from regard.runs.catalogue import recipes
 from regard.runs.metrics import read_metrics
+from regard.runs.recipe import Recipe
 from regard.runs.toys import builtin_data, write_toy
 
 CHANGES = {
@@ -70,6 +72,22 @@ def test_a_run_prints_its_scores_for_people_and_programs(capsys, trained):
     assert {"loss", "perplexity", "bleu", "chrf"} == set(printed["scores"])
 
 
+def test_what_may_change_on_the_way_can_be_given_as_options(capsys, trained, tmp_path, monkeypatch):
+    moved = shutil.copytree(trained, tmp_path / "run")
+    files = Recipe.load(moved / "recipe.toml").data
+    for side in ("source", "target"):
+        shutil.copy(getattr(files, side)[0], tmp_path / side)
+    monkeypatch.chdir(tmp_path)
+    options = ["--source", "source", "--target", "target", "--threads", "2"]
+    assert run(["train", "--resume", "run", *options, "--set", "training.steps=5", "--quiet"]) == 0
+    recipe = Recipe.load(moved / "recipe.toml")
+    assert recipe.data.source == [str(tmp_path / "source")]
+    assert (recipe.training.threads, recipe.training.steps) == (2, 5)
+    capsys.readouterr()
+    assert run(["train", "--resume", "run", "--seed", "9", "--quiet"]) == 2
+    assert "this would be another run: training.seed 1, now 9" in one_line(capsys)
+
+
 def test_progress_goes_to_stderr_and_results_to_stdout(capsys, tmp_path):
     files = builtin_data("classification", tmp_path)
     out = str(tmp_path / "run")
@@ -122,6 +140,9 @@ def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained
         (["train", "translation", "--set", "training.stps=1"], 2, "did you mean steps"),
         (["train", "translation", "--source", "gone", "--target", "gone"], 1, "no such file"),
         (["train", "--resume", "gone"], 2, "gone is no run"),
+        (["train", "writing", "--resume", "gone"], 2, "leave the recipe and other folders out"),
+        (["train", "--resume", "gone", "--out", "here"], 2, "leave the recipe and other folders out"),
+        (["train", "--report", "gone", "--out", "here"], 2, "leave the recipe and other folders out"),
         (["train", "gone.toml"], 2, "cannot read gone.toml"),
         (["evaluate", "gone"], 1, "gone is no folder"),
         (["evaluate", "gone", "--set", "training.steps=3"], 2, "means nothing to a trained model"),

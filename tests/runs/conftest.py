@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,22 @@ def _small_run(objective: str, folder: Path, name: str = "run", steps: int = 4, 
     }
     settings = merged(merged(small_settings(objective), lengths), changes)
     files = builtin_data(objective, folder)
-    return train(RECIPES[objective], **files, out=folder / name, settings=settings, show=False)  # pyright: ignore[reportArgumentType]
+    with no_pictures():
+        return train(RECIPES[objective], **files, out=folder / name, settings=settings, show=False)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_pictures():
+@contextmanager
+def no_pictures() -> Iterator[None]:
     """Pictures take a second a run; test_report.py draws some."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("regard.runs.report.write_pictures", lambda charts, folder: [])
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_pictures():
+    """None here, and drawn again for the tests of other folders."""
+    with no_pictures():
         yield
 
 
@@ -74,4 +83,5 @@ def _toy_run(folder: Path, name: str) -> Run:
     test = write_toy(folder / "test", name, pairs=100, seed=2)
     tested = {f"test_{side}": path for side, path in test.items()}
     settings = merged(toy_settings(), {"training": {"threads": 1}})
-    return train("translation", **files, **tested, out=folder / "run", settings=settings, show=False)  # pyright: ignore[reportArgumentType]
+    with no_pictures():
+        return train("translation", **files, **tested, out=folder / "run", settings=settings, show=False)  # pyright: ignore[reportArgumentType]

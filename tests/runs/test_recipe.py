@@ -13,7 +13,7 @@ from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model, count_parameters
 from regard.runs.catalogue import FOLDER, recipes
-from regard.runs.recipe import Recipe, check_resumable, differences, read_recipe
+from regard.runs.recipe import Recipe, check_resumable, differences
 from regard.runs.toml import merged, read_overrides, write_toml
 from regard.training.schedule import paper_peak
 
@@ -24,6 +24,11 @@ FORMS = {
     "masked": ("bert",),
     "classification": ("bert",),
 }
+
+
+def read_recipe(name: str, pairs: list[str]) -> Recipe:
+    """A recipe with what --set says."""
+    return Recipe.load(name, read_overrides(pairs))
 
 
 def config_of(recipe: Recipe) -> ModelConfig:

@@ -1,0 +1,220 @@
+"""Every setting of a run file's [data], [tokenizer] and [validation] changes what it says, in a run."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.errors import DataError
+from regard.inference.writer import Writer
+from regard.runs.material import Material, gather
+from regard.runs.recipe import Recipe
+from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
+from regard.runs.tasks import translation, writing
+from regard.runs.tasks.measuring import TASKS
+from regard.runs.tasks.task import Held
+from regard.runs.toml import merged
+from regard.runs.toys import small_settings
+from regard.runs.trained import Trained
+
+LETTERS = "abcdefgh"
+PAIRS = [(f"{one} {two}", f"{two} {one}") for one in LETTERS for two in LETTERS]
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path) -> dict[str, str]:
+    """Sixty-four pairs."""
+    sides = {"source": [source for source, _ in PAIRS], "target": [target for _, target in PAIRS]}
+    return {name: write(tmp_path / name, lines) for name, lines in sides.items()}
+
+
+def read(objective: str, data: dict[str, Any], **changes: Any) -> Material:
+    """The text of a recipe as a run takes it, with some settings."""
+    small = merged(small_settings(objective), {"data": data})
+    return gather(Recipe.load(objective, merged(small, changes)))
+
+
+def skipped(material: Material) -> dict[str, int]:
+    return {reason: found.count for reason, found in material.train.report.skipped.items()}
+
+
+def test_every_setting_of_these_tables_is_tried_here_or_named():
+    """A setting that nobody tries may be parsed and ignored: add it to a test, and here."""
+    tried = {
+        "source", "target", "tsv", "text", "labelled", "valid_source", "valid_target", "valid", "columns",
+        "text_column", "label_column", "header", "lines", "held_out", "most_held_out", "filters",
+        "kind", "vocabulary", "joint", "normalisation", "lowercase", "min_count",
+        "sentences", "beams", "length_penalty", "samples", "sample_tokens", "prompt", "temperature",
+    }  # fmt: skip
+    elsewhere = {"test_source", "test_target", "test", "best"}  # test_evaluation.py, test_run.py
+    known = {name for table in (DataTable, TokenizerTable, ValidationTable) for name in table.model_fields}
+    assert tried | elsewhere == known
+
+
+@pytest.mark.parametrize(("share", "most", "held"), [(0.25, 100, 16), (0.25, 5, 5), (0.5, 100, 32)])
+def test_a_part_is_held_out(files, share, most, held):
+    found = read("translation", {**files, "held_out": share, "most_held_out": most})
+    assert abs(found.valid.data.report.kept - held) <= (0 if most < held else held / 2)
+    assert found.valid.data.report.kept <= most
+    assert found.train.report.kept + found.valid.data.report.kept == len(PAIRS)
+
+
+def test_validation_files_take_the_place_of_a_part(files, tmp_path):
+    own = {
+        f"valid_{side}": write(tmp_path / f"valid.{side}", ["a b", "c d"]) for side in ("source", "target")
+    }
+    found = read("translation", {**files, **own})
+    assert (found.train.report.kept, found.valid.data.report.kept) == (len(PAIRS), 2)
+    assert [pair.source for pair in found.valid.examples] == ["a b", "c d"]
+    text = {"text": files["source"], "valid": write(tmp_path / "other", ["a b", "c d", "e"])}
+    assert read("masked", text).valid.data.report.kept == 3
+
+
+def test_a_table_has_columns_by_number_and_by_name(files, tmp_path):
+    rows = [f"x\t{source}\t{target}" for source, target in PAIRS]
+    plain = read("translation", {"tsv": write(tmp_path / "plain.tsv", rows), "columns": [1, 2]})
+    expected = read("translation", files)
+    assert plain.train["source"].ids.tolist() == expected.train["source"].ids.tolist()
+    headed = write(tmp_path / "headed.tsv", ["n\ten\tfr", *rows])
+    named = read("translation", {"tsv": headed, "columns": ["en", "fr"]})
+    numbered = read("translation", {"tsv": headed, "columns": [1, 2], "header": True})
+    unknown = read("translation", {"tsv": headed, "columns": [1, 2]})
+    counts = [found.train.report.kept + found.valid.data.report.kept for found in (named, numbered, unknown)]
+    assert counts == [64, 64, 65]
+
+
+def test_a_labelled_table_has_columns_too(tmp_path):
+    rows = [f"{'yes' if 'a' in source else 'no'},{source}" for source, _ in PAIRS]
+    table = write(tmp_path / "table.csv", ["stars,review", *rows])
+    found = read("classification", {"labelled": table, "text_column": "review", "label_column": "stars"})
+    assert found.words.labels == ("no", "yes")
+    numbered = {"labelled": table, "text_column": 1, "label_column": 0, "header": True}
+    assert read("classification", numbered).words.labels == ("no", "yes")
+
+
+def test_gzip_and_patterns_are_files_too(tmp_path):
+    for number, part in enumerate((PAIRS[:40], PAIRS[40:])):
+        for side, name in enumerate(("en", "fr")):
+            text = "".join(f"{pair[side]}\n" for pair in part)
+            (tmp_path / f"news.{number}.{name}.gz").write_bytes(gzip.compress(text.encode()))
+    patterns = {"source": f"{tmp_path}/news.*.en.gz", "target": f"{tmp_path}/news.*.fr.gz"}
+    assert read("translation", patterns).train.report.read == len(PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("filters", "reason", "count"),
+    [
+        ({"min_length": 2}, "too short", 1),
+        ({"max_length": 3}, "too long", 1),
+        ({"max_ratio": 3.0}, "length ratio", 1),
+        ({"drop_duplicates": True}, "duplicate", 2),
+        ({"longest_line": 12}, "over-long line", 1),
+        ({"unit": "characters", "max_length": 4}, "too long", 1),
+    ],
+)
+def test_each_filter_is_heard_and_counted(files, tmp_path, filters, reason, count):
+    odd = [("a", "b c"), ("a b c d e f g", "a b c d e f"), ("a b c d", "a"), ("a b", "b a"), ("a b", "b a")]
+    for side, name in enumerate(("source", "target")):
+        with Path(files[name]).open("a", encoding="utf-8") as file:
+            file.writelines(f"{pair[side]}\n" for pair in odd)
+    off = {"max_length": 99, "max_ratio": 99.0, "drop_duplicates": False}
+    found = read("translation", {**files, "filters": {**off, **filters}})
+    assert reason in skipped(found)
+    assert skipped(found)[reason] >= count
+    none = read("translation", {**files, "filters": off})
+    assert reason not in skipped(none)
+
+
+def test_bad_lines_are_skipped_or_stop_the_run(files):
+    with Path(files["source"]).open("ab") as file:
+        file.write(b"\xff\xfe\n")
+    with Path(files["target"]).open("ab") as file:
+        file.write(b"a b\n")
+    assert skipped(read("translation", files))["not UTF-8"] == 1
+    with pytest.raises(DataError, match="not UTF-8"):
+        read("translation", {**files, "filters": {"bad": "error"}})
+
+
+def test_lines_are_texts_or_run_on(files):
+    whole = {"text": files["source"]}
+    apart, together = (read("masked", {**whole, "lines": lines}) for lines in (True, False))
+    assert apart.train.report.kept > 50
+    assert max(map(len, together.train["text"])) > max(map(len, apart.train["text"]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "check"),
+    [
+        ({"kind": "character"}, lambda words: len(words.source.encode("a b")) == 3),
+        (
+            {"kind": "bpe", "vocabulary": 300},
+            lambda words: words.source.decode(words.source.encode("z")) == "z",
+        ),
+        ({"vocabulary": 9}, lambda words: words.source.vocabulary == 9),
+        ({"joint": False}, lambda words: not words.are_joint),
+        ({"lowercase": True}, lambda words: words.source.encode("A") == words.source.encode("a")),
+        ({"normalisation": "nfkc"}, lambda words: words.source.encode("ａ") == words.source.encode("a")),
+        ({"min_count": 1000}, lambda words: words.source.vocabulary < 10),
+    ],
+)
+def test_the_tokenizer_is_as_it_was_asked_for(files, changes, check):
+    usual = {"kind": "word", "vocabulary": 32}
+    asked = read("translation", files, tokenizer={**usual, **changes}).words.tokenizers
+    assert check(asked)
+    assert not check(read("translation", files, tokenizer=usual).words.tokenizers)
+
+
+class Heard(Exception):
+    """Carries what a validation asked for."""
+
+
+def judge(run: Any, module: Any, function: str, monkeypatch, **settings: Any) -> tuple[Any, ...]:
+    """What a task asks of decoding when it judges a run's model with these settings."""
+
+    def listen(trained, *asked):
+        raise Heard(*asked)
+
+    monkeypatch.setattr(module, function, listen)
+    trained = Trained.load(run.folder)
+    held = Held(data=None, examples=[type("Pair", (), {"source": "a b", "target": "b a"})])  # pyright: ignore
+    with pytest.raises(Heard) as heard:
+        TASKS.find(trained.objective).judge(trained, held, ValidationTable(**settings))
+    return heard.value.args
+
+
+def test_a_translation_is_searched_for_as_asked(small, monkeypatch):
+    asked = judge(small["translation"], translation, "translate", monkeypatch, beams=3, length_penalty=1.5)
+    assert asked == (["a b"], 3, 1.5)
+
+
+def test_a_text_is_continued_as_asked(small, monkeypatch):
+    settings = dict(prompt="a b", sample_tokens=7, temperature=0.5, samples=2)
+    asked = judge(small["writing"], writing, "continue_text", monkeypatch, **settings)
+    assert asked == ("a b", 7, 0.5, 0)
+
+
+def test_as_many_samples_as_were_asked_for(small_run, tmp_path):
+    run = small_run(
+        "writing", tmp_path, validation={"samples": 2, "prompt": "a b", "sample_tokens": 3, "temperature": 0}
+    )
+    trained = Trained.load(run.folder)
+    held = Held(data=None)  # pyright: ignore[reportArgumentType]
+    found = TASKS.find("writing").judge(trained, held, run.recipe.validation)
+    assert len(found.samples) == 2
+    assert isinstance(run.model, Writer)
+    greedy = run.model.complete("a b", temperature=0, max_tokens=3).text
+    assert [sample.output for sample in found.samples] == [greedy] * 2
+
+
+def test_only_so_many_sentences_are_translated(files):
+    material = read("translation", {**files, "held_out": 0.5}, validation={"sentences": 3})
+    assert len(material.valid.examples) == 3
+    assert read("translation", files, validation={"sentences": 0}).valid.examples == []
