@@ -111,8 +111,10 @@ async function copyLink(link, announce) {
   }
 }
 
+// What was typed may hold signs that no XML may; they become the sign for an unknown one.
 function serialised(drawing) {
-  return new XMLSerializer().serializeToString(drawing);
+  const forbidden = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g;
+  return new XMLSerializer().serializeToString(drawing).replace(forbidden, "\uFFFD");
 }
 
 function quoted(value) {
