@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.model.transformer import Transformer
 
 DTYPES = ("float32", "bfloat16")
+RUN_FILE = "recipe.toml"  # stands in a run's folder from its first moment on
 
 
 def load(
@@ -63,19 +64,31 @@ def commands_for(config: ModelConfig) -> list[str]:
     return writing.get(config.family) or reading.get(config.output, ["embed"])
 
 
+def model_folder(path: str | Path) -> Path:
+    """The model folder meant: this one, or the one inside a run's folder."""
+    path = Path(path)
+    for folder in (path, path / "model"):
+        if (folder / MANIFEST).exists():
+            return folder
+    if (path / RUN_FILE).exists():
+        raise CheckpointError(
+            f"{path} is a run that has no model yet; regard train --resume {path} brings it to its end, "
+            "or name one of its checkpoints"
+        )
+    return path
+
+
 def _read(path: Path) -> ModelFolder:
     """What a folder says; torch is not needed for it."""
-    inner = path / "model"
-    if not (path / MANIFEST).exists() and (inner / MANIFEST).exists():
-        return read_folder(inner)
-    if not (path / MANIFEST).exists() and (path / CONFIG).is_file():
-        kind = read_json(path / CONFIG).get("model_type")
+    folder = model_folder(path)
+    if not (folder / MANIFEST).exists() and (folder / CONFIG).is_file():
+        kind = read_json(folder / CONFIG).get("model_type")
         if isinstance(kind, str):
             raise CheckpointError(
                 f"{path} is a Hugging Face folder ({kind[:40]}), which regard cannot load yet; "
                 "give a folder that regard has saved"
             )
-    return read_folder(path)
+    return read_folder(folder)
 
 
 def _loaded(folder: ModelFolder, device: str, dtype: str | None, threads: int | None) -> Any:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from regard.checkpoints.folder import ModelFolder, load_weights, read_folder
 from regard.errors import CheckpointError, DataError, SettingError
+from regard.inference.loading import model_folder
 from regard.model.transformer import Transformer, build_model
 from regard.runs.corpora import Corpora, check_files
 from regard.runs.recipe import SHAPES, Recipe
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held, Task
-from regard.runs.trained import Vocabularies, model_folder
+from regard.runs.trained import Vocabularies
 from regard.text.pair import Tokenizers
 from regard.text.sequences import Data
 from regard.text.tokenizer import Tokenizer

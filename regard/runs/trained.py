@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.checkpoints.folder import load_model, read_folder
 from regard.errors import CheckpointError
+from regard.inference.loading import model_folder
 from regard.model.transformer import Transformer
 from regard.runs.recipe import SHAPES
 from regard.text.pair import Tokenizers
@@ -47,12 +48,6 @@ class Trained:
             raise CheckpointError(f"{read.path} names {labels!r} for {read.config.classes} classes")
         words = Vocabularies(read.tokenizers(), tuple(map(str, labels)))
         return cls(load_model(read).eval(), words, _objective(read.purpose, read.config.model_dump()))
-
-
-def model_folder(folder: str | Path) -> Path:
-    """The model folder meant: this one, or the one inside a run's folder."""
-    inner = Path(folder) / "model"
-    return inner if inner.is_dir() else Path(folder)
 
 
 def _objective(purpose: str, config: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import torch
 import regard
 from regard.checkpoints.folder import save_model
 from regard.errors import CheckpointError, DataError, SettingError, UnknownName, UsageError
-from regard.inference.loading import load, load_for
+from regard.inference.loading import load, load_for, model_folder
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
@@ -51,6 +51,16 @@ def test_two_tokenizers_and_a_run_folder(tmp_path, toy_model, toy_tokenizer):
     loaded = load(tmp_path / "run")
     assert not loaded.tokenizers.are_joint
     assert isinstance(loaded.translate("the cat", max_length=3).text, str)
+
+
+def test_a_run_without_a_model_says_how_to_get_one(tmp_path, model_folders):
+    (tmp_path / "recipe.toml").touch()
+    for use in (load, lambda path: load_for("translate", path)):
+        with pytest.raises(CheckpointError, match=r"has no model yet; regard train --resume .* brings it"):
+            use(tmp_path)
+    shutil.copytree(model_folders["translate"], tmp_path / "model")
+    assert model_folder(tmp_path) == tmp_path / "model"
+    assert model_folder(tmp_path / "model") == tmp_path / "model"
 
 
 def test_classes_without_names_have_numbers(tmp_path, classifier, toy_tokenizer):
