@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,13 +27,20 @@ IT = "it"
 
 @dataclass(frozen=True)
 class Pinned:
-    """One query in one head."""
+    """One query in one head, and the key that it is looked at for."""
 
     kind: str
     layer: int
     head: int
     query: int
+    key: int
     strength: float
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where it is, for the view."""
+        names = ("kind", "layer", "head", "query", "key")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +123,13 @@ def _from_it(
         return
     rows = weights[:, list(it.positions)].mean(1)  # H K
     shares = np.stack([rows[:, list(side.words[noun].positions)].sum(-1) for noun in nouns])
-    for head, share in enumerate(shares.max(0).tolist()):
-        yield Pinned(kind, layer, head, it.positions[0], share)
+    for head, best in enumerate(shares.argmax(0).tolist()):
+        noun = side.words[nouns[best]].positions[0]
+        yield Pinned(kind, layer, head, it.positions[0], noun, float(shares[best, head]))
 
 
 def most_telling(seen: Inspection, kind: str, layer: int, weights: np.ndarray) -> Pinned:
     """Of some heads of a layer, H Q K, the one that tells most, counted among them, and its best row."""
-    """The head among these weights, H Q K, whose rows tell most, and its most telling row."""
     queries, keys = seen.sides(kind)
     many = np.arange(1, len(queries) + 1) if kind == "decoder" else np.full(len(queries), len(keys))
     weights = weights.astype(np.float64)
@@ -132,4 +140,5 @@ def most_telling(seen: Inspection, kind: str, layer: int, weights: np.ndarray) -
     telling[:, ~np.array(counted)] *= 1.0 if not any(counted) else 0.0
     head = int(telling.mean(1).argmax())
     query = int(telling[head].argmax())
-    return Pinned(kind, layer, head, query, float(telling[head, query]))
+    key = int(weights[head, query].argmax())
+    return Pinned(kind, layer, head, query, key, float(telling[head, query]))

@@ -125,8 +125,7 @@ def keep(
 def pin(seen: Inspection, choice: Choice, found: Glance) -> dict[str, Any]:
     """The choice made whole: kind, layer, head and query."""
     if replace(choice, words=False) == Choice():
-        first = found.pinned
-        return {"kind": first.kind, "layer": first.layer, "head": first.head, "query": first.query}
+        return found.pinned.place
     kind = choice.kind or _kind_of(seen, choice.query)
     layer = seen.layers(kind) - 1 if choice.layer is None else choice.layer
     seen.check(kind, layer, choice.head)
@@ -199,7 +198,8 @@ def _maps(seen: Inspection) -> Iterator[tuple[str, bytes]]:
 
 
 def _cell(seen: Inspection, place: Mapping[str, Any]) -> tuple[str, bytes]:
-    return "steps/{kind}/{layer}/{head}/{query}".format(**place), showing.steps(seen, **place)
+    row = {name: place[name] for name in ("kind", "layer", "head", "query")}
+    return "steps/{kind}/{layer}/{head}/{query}".format(**row), showing.steps(seen, **row)
 
 
 def _neighbours(seen: Inspection, pinned: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

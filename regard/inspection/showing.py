@@ -70,7 +70,6 @@ def look_over(seen: Inspection, notes: Notes = NOTHING) -> Glance:
 def describe(seen: Inspection, found: Glance, notes: Notes = NOTHING) -> dict[str, Any]:
     """Everything but the numbers: the words of both sides, the kinds of attention, what may be off."""
     translates = isinstance(seen.model, EncoderDecoder)
-    pinned = found.pinned
     return {
         "written": seen.written.name,
         "sides": {
@@ -86,10 +85,8 @@ def describe(seen: Inspection, found: Glance, notes: Notes = NOTHING) -> dict[st
         "off": [part if isinstance(part, str) else list(part) for part in seen.recording.off],
         "translation": seen.written.text if translates else None,
         "log_probability": _log_probability(seen),
-        "pinned": {
-            "kind": pinned.kind, "layer": pinned.layer, "head": pinned.head, "query": pinned.query,
-        },
-    }  # fmt: skip
+        "pinned": found.pinned.place,
+    }
 
 
 def side_data(side: Side, other: Side | None = None, notes: Notes = NOTHING) -> dict[str, Any]:

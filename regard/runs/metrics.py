@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +19,7 @@ _NAMES = {
     Resumed: "resumed",
     Finished: "finished",
 }
+PATIENCE = 1.0  # seconds that steps may wait before others can read them
 
 
 class MetricsFile:
@@ -31,21 +33,23 @@ class MetricsFile:
         self._file: TextIO | None = None
         self._waiting: list[Event] = []
         self._anew = False
+        self._flushed = time.monotonic()
 
     def begin_anew(self) -> None:
         """Forget what the file holds, once training begins: no checkpoint was left to go on from."""
         self._anew = True
 
     def __call__(self, event: Event) -> None:
-        """Write an event; a checkpoint or a validation brings all of it to the disk."""
+        """Write an event; whoever reads the file meanwhile is a second behind at most."""
         if isinstance(event, Resumed):
             self._waiting.append(event)  # the Trainer does not hold the folder's lock yet
             return
         try:
             file = self._file or self._open()
             file.write(_line(event))
-            if not isinstance(event, StepDone):
+            if not isinstance(event, StepDone) or time.monotonic() - self._flushed > PATIENCE:
                 file.flush()
+                self._flushed = time.monotonic()
         except OSError as error:
             raise TrainingError(
                 f"cannot write {self.path}: {error.strerror or error}; free the disk"
