@@ -53,6 +53,14 @@ def test_the_judgement_is_of_the_models_own_translations(demo, make_place):
     assert judged.lectures_total == len(LECTURES)
 
 
+def test_text_as_it_stands_on_a_slide_works(demo):
+    slides = ["The animal didn’t cross the street", "It isn’t “tired”", "the\u00a0cat"]
+    typed = ["The animal didn't cross the street", 'It isn\'t "tired"', "the cat"]
+    assert translate(demo.model, slides) == translate(demo.model, typed)
+    encode = demo.model.tokenizers.source.encode
+    assert [encode(text) for text in slides] == [encode(text) for text in typed]
+
+
 class Parrot(Translator):
     """A translator that knows every answer."""
 
