@@ -71,6 +71,9 @@ class Cache:
     lengths: np.ndarray  # of each row
     length: int  # of the longest row
     first: int | Tensor  # the place where each row goes on: one number where all agree
+    memories: list[Memory]  # what each layer's cross-attention looks at, arranged for the rows as they stand
+    memory_mask: Mask
+    memory_bias: Tensor | None  # S 1 1 M, the same mask as what is added to scores
 
     def __init__(
         self,
@@ -85,13 +88,12 @@ class Cache:
         like = torch.empty(0) if like is None else like  # only its device and number type are used
         self._groups, self._sections = groups, [groups * key_width, groups * value_width]
         self._spare: Tensor | None = None
-        self._use(like.new_zeros(layers, rows, max(room, 1), sum(self._sections)), rows)
+        self._use(_zeros(like, layers, rows, max(room, 1), sum(self._sections)), rows)
         self._stand_at(np.zeros(rows, dtype=np.int64))
         self._source_of = np.arange(rows)  # which source a row looks at
         self._stored: list[Memory] = []  # a memory a layer, for every source
         self._stored_mask = EVERYTHING
-        self._shown: list[Memory] = []  # the same, arranged for the rows as they stand
-        self.memory_mask = EVERYTHING
+        self._show([], EVERYTHING)
 
     @property
     def rows(self) -> int:
@@ -104,12 +106,7 @@ class Cache:
 
     def memory(self, layer: int) -> Memory:
         """What a layer's cross-attention looks at."""
-        return self._shown[layer]
-
-    @property
-    def memories(self) -> list[Memory]:
-        """The same for all layers."""
-        return self._shown
+        return self.memories[layer]
 
     def remember(self, memories: list[Memory], mask: Mask) -> None:
         """Keep each layer's keys and values of the sources, one source a row."""
@@ -169,10 +166,10 @@ class Cache:
 
     def _move(self, rows: Tensor) -> None:
         """Copy rows, as far as they are in use, into the store that is not."""
-        old, spare, wanted = self._held, self._spare, list(self._held.shape)
-        wanted[1] = len(rows)
-        if spare is None or spare.shape[1] < len(rows) or spare.shape[2] != wanted[2]:
-            spare = old.new_zeros(wanted)
+        old, spare = self._held, self._spare
+        layers, _, room, width = old.shape
+        if spare is None or spare.shape[1] < len(rows) or spare.shape[2] != room:
+            spare = _zeros(old, layers, len(rows), room, width)
         self._spare = self._store
         self._use(spare, len(rows))
         used = self.length
@@ -210,9 +207,14 @@ class Cache:
             return
         together = np.repeat(np.arange(self._sources), self.rows // max(self._sources, 1))
         if np.array_equal(self._source_of, together):
-            self._shown, self.memory_mask = self._stored, self._stored_mask
+            self._show(self._stored, self._stored_mask)
         else:
-            self._shown, self.memory_mask = self._rows_of_memory(self._source_of)
+            self._show(*self._rows_of_memory(self._source_of))
+
+    def _show(self, memories: list[Memory], mask: Mask) -> None:
+        """Let rows look at memories that are arranged as they stand."""
+        self.memories, self.memory_mask = memories, mask
+        self.memory_bias = None if mask.keys is None else _hiding(~mask.keys, self._held)
 
     def _rows_of_memory(self, rows: np.ndarray) -> tuple[list[Memory], Mask]:
         index = torch.from_numpy(rows).to(self._held.device)
@@ -232,15 +234,26 @@ class Cache:
 
 def _roomier(held: Tensor, room: int) -> Tensor:
     """L R T W with room for so many tokens."""
-    new = held.new_zeros(*held.shape[:2], room, held.shape[3])
+    new = _zeros(held, *held.shape[:2], room, held.shape[3])
     new[:, :, : held.shape[2]] = held
     return new
 
 
 def _hidden_behind(first: Tensor, tokens: int, like: Tensor) -> Tensor:
-    """R 1 1 K: 0 up to each row's own place, minus infinity behind it."""
-    behind = torch.arange(tokens, device=first.device) > first[:, None]
-    return like.new_zeros(behind.shape).masked_fill_(behind, -torch.inf)[:, None, None]
+    """R 1 1 K: what is added to scores so that nothing behind a row's own place is seen."""
+    return _hiding(torch.arange(tokens, device=first.device) > first[:, None], like)
+
+
+def _hiding(hidden: Tensor, like: Tensor) -> Tensor:
+    """R 1 1 K of R K: minus infinity where something is hidden, 0 elsewhere."""
+    return like.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)[:, None, None]
+
+
+def _zeros(like: Tensor, *shape: int) -> Tensor:
+    """Zeros that take up memory only as they are written to, where the system can do that."""
+    if like.device.type == "cpu" and like.dtype == torch.float32:
+        return torch.from_numpy(np.zeros(shape, dtype=np.float32))
+    return like.new_zeros(shape)
 
 
 def _one_above_the_other(a: Tensor, b: Tensor, tokens: int) -> Tensor:

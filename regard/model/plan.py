@@ -31,13 +31,13 @@ from regard.model.blocks import (
 )
 from regard.model.cache import Cache, Memory, Turn
 from regard.model.embedding import Embedding
-from regard.model.masks import Mask
 from regard.model.outputs import Words
 from regard.model.positions import Learned, NoPositions, Rotary, Rotation, Sinusoidal
 from regard.model.similarity import ScaledDot
 from regard.model.transformer import DecoderOnly, EncoderDecoder
+from regard.model.turned import Turner
 
-linear, attend = F.linear, F.scaled_dot_product_attention
+attend = F.scaled_dot_product_attention
 
 
 class Unplanned(Exception):
@@ -56,6 +56,7 @@ class Moment:
 
 
 Part = Callable[[Tensor, Moment], Tensor]
+Map = Callable[[Tensor], Tensor]  # of R K to R N
 
 
 class Plan:
@@ -63,32 +64,24 @@ class Plan:
 
     def __init__(self, model: EncoderDecoder | DecoderOnly):
         _check_hooks(model)
+        turn, head = Turner(model), _known(model.head, Words)
         self._embed = _Embed(model.target)
-        blocks = enumerate(model.decoder.blocks)
-        self._parts = [part for layer, block in blocks for part in _block(block, layer)]
+        blocks = [_Block(block, layer, turn) for layer, block in enumerate(model.decoder.blocks)]
+        self._parts = [part for block in blocks for part in block.parts]
         self._norm = None if model.decoder.norm is None else _norm(model.decoder.norm)
-        head = _known(model.head, Words)
-        self._head = head.weight, head.bias
-        self._padding: tuple[Mask, Tensor | None] | None = None
+        self._head = _linear(head, turn)
+        turn.keep()
 
     def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
         """Append an id to every row and give the logits of what may follow, R V."""
-        turn = cache.turn()
+        turn, memories = cache.turn(), cache.memories
         x, rotation = self._embed(ids, turn.first)
-        memories, bias = cache.memories, self._memory_bias(cache.memory_mask, x)
-        moment = Moment(turn, rotation, len(memories[0].key) if memories else 0, memories, bias)
+        sources = len(memories[0].key) if memories else 0
+        moment = Moment(turn, rotation, sources, memories, cache.memory_bias)
         for part in self._parts:
             x = part(x, moment)
         cache.advance(1)
-        return linear(x if self._norm is None else self._norm(x), *self._head)
-
-    def _memory_bias(self, mask: Mask, like: Tensor) -> Tensor | None:
-        """The padding of sources as numbers to be added, made once for as long as it stays."""
-        if self._padding is None or self._padding[0] is not mask:
-            keys = mask.keys
-            bias = None if keys is None else like.new_zeros(keys.shape).masked_fill_(~keys, -torch.inf)
-            self._padding = mask, None if bias is None else bias[:, None, None]
-        return self._padding[1]
+        return self._head(x if self._norm is None else self._norm(x))
 
 
 def plan_of(model: EncoderDecoder | DecoderOnly) -> Plan | None:
@@ -120,13 +113,72 @@ class _Embed:
         return (x if added is None else x + added), self._positions.rotation(places[:, None])
 
 
-def _block(block: nn.Module, layer: int) -> list[Part]:
+class _Block:
     """The sublayers of a block, each with its residual connection."""
-    known = _known(block, EncoderBlock, DecoderBlock)
-    parts = [_residual(known.around_attention, _within(known.attention, layer))]
-    if isinstance(block, DecoderBlock):
-        parts.append(_residual(known.around_cross, _across(known.cross, layer)))
-    return [*parts, _residual(known.around_feed_forward, _feed_forward(known.feed_forward))]
+
+    def __init__(self, block: nn.Module, layer: int, turn: Turner):
+        known = _known(block, EncoderBlock, DecoderBlock)
+        self._layer, self._turn = layer, turn
+        self.parts = [_residual(known.around_attention, self._within(known.attention))]
+        if isinstance(block, DecoderBlock):
+            self.parts.append(_residual(known.around_cross, self._across(known.cross)))
+        self.parts.append(_residual(known.around_feed_forward, self._feed_forward(known.feed_forward)))
+
+    def _within(self, module: nn.Module) -> Part:
+        """Self-attention of one new token a row."""
+        known, layer = _attention(module), self._layer
+        heads, groups, width = known.heads, known.projections.groups, known.projections.key_width
+        project, output = _linear(known.projections, self._turn), _linear(known.output, self._turn)
+        joined, kept, grouped, scale = (
+            heads * width,
+            2 * groups * width,
+            heads != groups,
+            known.similarity.scale,
+        )
+
+        def within(x: Tensor, moment: Moment) -> Tensor:
+            projected, turn = project(x), moment.turn
+            query = projected.narrow(1, 0, joined).view(-1, heads, 1, width)  # R H 1 E
+            token = projected.narrow(1, joined, kept)  # R W
+            if moment.rotation is not None:
+                query, token = moment.rotation(query), _rotated(token, moment.rotation, groups)
+            turn.put(layer, token)
+            found = attend(
+                query, turn.keys[layer], turn.values[layer], turn.bias, scale=scale, enable_gqa=grouped
+            )
+            return output(found.reshape(-1, joined))
+
+        return within
+
+    def _across(self, module: nn.Module) -> Part:
+        """Attention of a row's new token over its source; rows of one source are further queries to it."""
+        known, layer = _attention(module), self._layer
+        heads, width = known.heads, known.projections.key_width
+        joined, grouped, scale = heads * width, heads != known.projections.groups, known.similarity.scale
+        project, output = _linear(known.projections, self._turn, joined), _linear(known.output, self._turn)
+
+        def across(x: Tensor, moment: Moment) -> Tensor:
+            memory = moment.memories[layer]
+            query = project(x).view(moment.sources, -1, heads, width).transpose(1, 2)  # S H R/S E
+            found = attend(
+                query, memory.key, memory.value, moment.memory_bias, scale=scale, enable_gqa=grouped
+            )
+            return output(found.transpose(1, 2).reshape(-1, joined))
+
+        return across
+
+    def _feed_forward(self, module: nn.Module) -> Part:
+        known = _known(module, FeedForward, GatedFeedForward)
+        expand, contract = _linear(known.expand, self._turn), _linear(known.contract, self._turn)
+        activation = known.activation
+        if isinstance(module, FeedForward):
+            return lambda x, moment: contract(activation(expand(x)))
+
+        def gated(x: Tensor, moment: Moment) -> Tensor:
+            gate, inner = expand(x).chunk(2, dim=-1)
+            return contract(activation(gate) * inner)
+
+        return gated
 
 
 def _residual(around: nn.Module, sublayer: Part) -> Part:
@@ -136,7 +188,7 @@ def _residual(around: nn.Module, sublayer: Part) -> Part:
     return lambda x, moment: x + sublayer(norm(x), moment)
 
 
-def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
+def _norm(norm: nn.Module) -> Map:
     known = _known(norm, LayerNorm, RMSNorm)
     shape, weight, epsilon = known.shape, known.weight, known.epsilon
     if isinstance(norm, RMSNorm):
@@ -145,58 +197,13 @@ def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
 
 
-def _feed_forward(module: nn.Module) -> Part:
-    known = _known(module, FeedForward, GatedFeedForward)
-    expand, contract, activation = _weights(known.expand), _weights(known.contract), known.activation
-    if isinstance(module, FeedForward):
-        return lambda x, moment: linear(activation(linear(x, *expand)), *contract)
-
-    def gated(x: Tensor, moment: Moment) -> Tensor:
-        gate, inner = linear(x, *expand).chunk(2, dim=-1)
-        return linear(activation(gate) * inner, *contract)
-
-    return gated
-
-
-def _within(module: nn.Module, layer: int) -> Part:
-    """Self-attention of one new token a row."""
-    known = _attention(module)
-    heads, groups, width = known.heads, known.projections.groups, known.projections.key_width
-    weights, output, scale = _weights(known.projections), _weights(known.output), known.similarity.scale
-    joined, kept, grouped = heads * width, 2 * groups * width, heads != groups
-
-    def within(x: Tensor, moment: Moment) -> Tensor:
-        projected = linear(x, *weights)
-        query = projected.narrow(1, 0, joined).view(-1, heads, 1, width)  # R H 1 E
-        token = projected.narrow(1, joined, kept)  # R W
-        if moment.rotation is not None:
-            query, token = moment.rotation(query), _turned(token, moment.rotation, groups)
-        turn = moment.turn
-        turn.put(layer, token)
-        found = attend(
-            query, turn.keys[layer], turn.values[layer], turn.bias, scale=scale, enable_gqa=grouped
-        )
-        return linear(found.reshape(-1, joined), *output)
-
-    return within
-
-
-def _across(module: nn.Module, layer: int) -> Part:
-    """Attention of a row's new token over its source; rows of one source are further queries to it."""
-    known = _attention(module)
-    heads, width = known.heads, known.projections.key_width
-    weight, bias = _weights(known.projections)
-    joined = heads * width
-    weight, bias = weight[:joined], None if bias is None else bias[:joined]
-    output, scale, grouped = _weights(known.output), known.similarity.scale, heads != known.projections.groups
-
-    def across(x: Tensor, moment: Moment) -> Tensor:
-        memory = moment.memories[layer]
-        query = linear(x, weight, bias).view(moment.sources, -1, heads, width).transpose(1, 2)  # S H R/S E
-        found = attend(query, memory.key, memory.value, moment.memory_bias, scale=scale, enable_gqa=grouped)
-        return linear(found.transpose(1, 2).reshape(-1, joined), *output)
-
-    return across
+def _linear(module: Any, turn: Turner, rows: int | None = None) -> Map:
+    """x W^T + b of a module's weight and bias, or of their first rows."""
+    matrix, bias = turn(module.weight[:rows]), module.bias
+    if bias is None:
+        return lambda x: torch.mm(x, matrix)
+    bias = bias[:rows]
+    return lambda x: torch.addmm(bias, x, matrix)
 
 
 def _attention(module: nn.Module) -> Any:
@@ -209,15 +216,11 @@ def _attention(module: nn.Module) -> Any:
     return known
 
 
-def _turned(token: Tensor, rotation: Rotation, groups: int) -> Tensor:
-    """R W with its keys turned."""
+def _rotated(token: Tensor, rotation: Rotation, groups: int) -> Tensor:
+    """R W with its keys turned by their position."""
     key, value = token.chunk(2, dim=1)
     turned = rotation(key.unflatten(1, (groups, 1, -1)))  # R G 1 E
     return torch.cat([turned.flatten(1), value], dim=1)
-
-
-def _weights(module: Any) -> tuple[Tensor, Tensor | None]:
-    return module.weight, module.bias
 
 
 def _known(module: Any, *kinds: type) -> Any:

@@ -140,3 +140,13 @@ def test_blocks_find_what_topk_finds():
         wanted = chances.topk(count)
         assert torch.equal(found, wanted.values)
         assert torch.equal(places, wanted.indices)
+
+
+def test_a_stepper_made_after_a_change_of_weights_has_the_new_ones():
+    model = make(family="decoder-only")
+    before = admitted(model, [2]).step(np.array([3])).log_probabilities
+    model.decoder.blocks[0].feed_forward.expand.weight.data.mul_(-1)
+    after = admitted(model, [2]).step(np.array([3])).log_probabilities
+    wanted = admitted(model, [2], planned=False).step(np.array([3])).log_probabilities
+    assert np.allclose(after, wanted, atol=1e-5)
+    assert not np.allclose(before, after, atol=1e-3)
