@@ -56,6 +56,8 @@ def tell(board: Board, demo: Demo) -> None:
     if demo.facts["name"] == "demo":
         _tell_it(board, demo)
         _show_bank(board, demo.model)
+    else:
+        _show_way_back(board, demo.model)
     _show_lectures(board, demo)
     _show_score(board, demo)
     _show_next(board, demo.facts["name"])
@@ -167,6 +169,18 @@ def six_steps(steps: Steps, key: int) -> list[list[Text]]:
 
 def _vector(numbers: np.ndarray) -> str:
     return f"({', '.join(f'{number:.2f}' for number in numbers[:SHOWN_NUMBERS])}, …)"
+
+
+def _show_way_back(board: Board, translator: Translator) -> None:
+    """What French keeps apart and English does not, side by side."""
+    board.title("Two words become one")
+    board.say("French says il or elle, rive or banque. On the way back each pair has one English word:")
+    told = [one.source for one in REVERSED if one.pair]
+    found = translate(translator, told)
+    for first, second in zip(range(0, len(told), 2), range(1, len(told), 2), strict=True):
+        board.table(
+            [[told[first], told[second]], ["", ""], [Text(found[n], "bold") for n in (first, second)]], gap=4
+        )
 
 
 def _show_lectures(board: Board, demo: Demo) -> None:

@@ -29,7 +29,8 @@ NEXT = (
 
 def tell_writing(board: Board, demo: Demo) -> None:
     """The whole story of a model that goes on writing."""
-    board.title("A word at a time: the likeliest, and its rivals")
+    board.title("A word at a time")
+    board.say(f"“{FOX} …” goes on with the likeliest word each time; behind it, what else might have come:")
     board.table(word_by_word(demo.model, FOX), right=(1,), gap=2)
     board.title("The same beginnings at three temperatures")
     for prompt in PROMPTS:

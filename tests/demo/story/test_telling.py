@@ -12,7 +12,7 @@ from rich.console import Console
 
 from regard.cli.app import app
 from regard.demo.glossary import gloss
-from regard.demo.lectures import LECTURES
+from regard.demo.lectures import LECTURES, REVERSED
 from regard.demo.story import telling, writing
 from regard.demo.story.bank import bank_meanings
 from regard.demo.story.links import TIRED, Finding, find_heads
@@ -158,6 +158,19 @@ def test_il_is_glossed_by_its_noun():
     assert literal(french, TIRED.text) == (
         "the animal has not crossed the street because that it was too tired"
     )
+
+
+def test_the_way_back_is_told_with_the_models_own_words(make_place, tmp_path, paper):
+    board, written = paper
+    found = obtain(make_place(tmp_path / "model", name="demo-reverse"), show=False)
+    tell(board, found)
+    told = " ".join(written.getvalue().split())
+    assert "Two words become one" in told
+    assert "What it is" not in told
+    for answer in translate(found.model, [lecture.source for lecture in REVERSED]):
+        assert " ".join(answer.split()[:2]) in told
+    assert told.count("✓") + told.count("✗") == len(REVERSED)
+    assert max(map(len, written.getvalue().splitlines())) <= 80
 
 
 def test_samples_show_every_family(make_place, tmp_path, paper):
