@@ -15,7 +15,7 @@ from .person import Person
 from .serving import serve
 from .watching import visitor
 
-PATIENCE = 20_000  # milliseconds; a page that is quiet by itself may stand on a machine that is not
+PATIENCE = 30_000  # milliseconds; a page that is quiet by itself may stand on a machine that is not
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -91,6 +91,13 @@ class Person:
         assert found, heading
         return KINDS[found[1]], int(found[2]), int(found[3])
 
+    def reads(self, asks: str, answers: str, weight: float) -> None:
+        """Expect that the page says how much one word looks at another."""
+        reading = self.page.locator(".picture .reading")
+        expect(reading).to_have_text(re.compile(f"^“{asks}” looks at “{answers}” with weight"))
+        said = float(reading.inner_text().split()[-1].strip("."))
+        assert abs(said - weight) < 2 * HALF, f"{asks} to {answers}: {said} is not {weight}"
+
     def spots(self) -> np.ndarray:
         """The middle of each cell of the large matrix on its canvas, rows x columns x (x, y)."""
         labels = {
@@ -132,6 +139,13 @@ class Person:
 def numbers(grid: Locator) -> np.ndarray:
     """The numbers of a grid's cells; not a number where a cell is masked."""
     return np.array(grid.evaluate(READ_GRID), dtype=float)
+
+
+def part_shown(grid: Locator, array: np.ndarray) -> np.ndarray:
+    """The part of an array whose cells a grid has: of a long one, only those around the current cell."""
+    place = "(all, name) => [...new Set(all.map(one => Number(one.dataset[name])))]"
+    cells = grid.get_by_role("gridcell")
+    return array[np.ix_(cells.evaluate_all(place, "row"), cells.evaluate_all(place, "column"))]
 
 
 def pixels(canvas: Locator) -> np.ndarray:

@@ -41,7 +41,7 @@ class Watch:
 def visitor(browser: Browser, home: str, **options: Any) -> Iterator[tuple[BrowserContext, Watch]]:
     """Somebody with a browser of their own; nothing of it may have gone elsewhere or failed unseen."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(30_000)
     watch = Watch(home)
     context.on("request", lambda request: watch.requests.append(request.url))
     context.on("console", watch.hear)

@@ -1,0 +1,208 @@
+"""For everybody: axe-core's rules, the keyboard alone, narrow and wide, dark and light, less motion."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from .person import READ_COLOURS, Person
+from .watching import violations, visitor
+
+pytestmark = pytest.mark.xdist_group("browser")
+CAT = "The cat sleeps because it is tired."
+WIDE = "The animal didn't cross the street because it was too wide"
+LOOK = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
+PLACES = {
+    "look": LOOK,
+    "lines": dict(**LOOK, picture="lines"),
+    "heads": dict(**LOOK, picture="heads"),
+    "decoder": dict(model="writing", text="I arrived at the bank", words=0),
+    "translate": dict(model="translation", text=CAT, tab="translate"),
+    "write": dict(model="writing", text="The quick brown", tab="write"),
+    "compare": dict(model="translation", text=CAT, second=WIDE, tab="compare"),
+    "training": dict(model="translation", text=CAT, tab="training"),
+    "fill": dict(model="masked", text="Paris is the [MASK] of France.", tab="read"),
+    "classify": dict(model="classes", text="The film was good.", tab="read"),
+    "byhand": dict(tab="byhand"),
+}
+
+
+def settle(person, place):
+    """Open a place and wait until it is quiet there."""
+    person.visit(**PLACES[place])
+    person.page.wait_for_load_state("networkidle")
+    expect(person.page.locator(".regard.is-busy")).to_have_count(0)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_axe_finds_nothing_wrong_in_light_and_dark(person, place):
+    settle(person, place)
+    assert violations(person.page) == []
+    person.button("Use dark colours").click()
+    expect(person.button("Use light colours")).to_be_visible()
+    assert violations(person.page) == []
+
+
+def test_axe_would_find_something(page):
+    page.set_content("<img src='data:,'><button></button><p style='color: #bbb'>hard to read</p>")
+    found = "\n".join(violations(page))
+    assert [rule for rule in ("image-alt", "button-name", "color-contrast") if rule not in found] == []
+
+
+def test_the_tour_and_an_error_pass_too(person):
+    person.look(**LOOK)
+    person.button("Tour").click()
+    expect(person.page.locator(".tour-card")).to_be_visible()
+    assert violations(person.page) == []
+
+
+@pytest.mark.parametrize("width", [360, 640, 1920])
+def test_nothing_hangs_over_the_edge(browser, studio, width):
+    """640 is also how much is seen of 1280 at a zoom of 200 %."""
+    with visitor(browser, studio, viewport={"width": width, "height": 740}) as (context, _):
+        person = Person(context.new_page(), studio)
+        for place in PLACES:
+            settle(person, place)
+            over = person.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert over <= 0, f"{place} is {over} pixels too wide"
+            expect(person.page.get_by_role("tab", selected=True)).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", [360, 1920])
+def test_a_narrow_and_a_wide_page_show_the_same_numbers(browser, studio, inspect, width):
+    with visitor(browser, studio, viewport={"width": width, "height": 900}) as (context, _):
+        person = Person(context.new_page(), studio).look(**LOOK)
+        expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
+        wanted = person.scale()[np.rint(expected * 255).astype(int)]
+        assert np.abs(person.drawn_colours() - wanted).max() <= 4
+
+
+def press_until(person, key, reached, most=80):
+    """Press a key until something holds, counting."""
+    for count in range(most):
+        if reached():
+            return count
+        person.page.keyboard.press(key)
+    raise AssertionError(f"{most} times {key} did not lead there")
+
+
+def is_focused(locator):
+    return lambda: locator.evaluate("one => one === document.activeElement")
+
+
+def test_the_keyboard_alone_is_enough(person, inspect):
+    """Nothing here touches the mouse."""
+    person.look(**LOOK)
+    keys = person.page.keyboard
+    weights = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
+    keys.press("Tab")
+    expect(person.page.get_by_role("link", name=re.compile("^Skip"))).to_be_focused()
+    press_until(person, "Tab", is_focused(person.field))
+    press_until(person, "Tab", is_focused(person.matrix))
+    keys.press("Control+Home")
+    person.reads("The", "The", weights[0, 0])
+    keys.press("ArrowDown")
+    keys.press("End")
+    person.reads("cat", "<end>", weights[1, 8])
+    keys.press("Home")
+    keys.press("ArrowRight")
+    keys.press("Enter")
+    expect(person.matrix.get_by_role("gridcell", selected=True)).to_have_text(f"{weights[1, 1]:.4f}")
+    expect(person.page.get_by_role("heading", name="How “cat” came to look at “cat”")).to_be_visible()
+    keys.press("Control+End")
+    person.reads("<end>", "<end>", weights[8, 8])
+    keys.press("Escape")
+    expect(person.page.get_by_role("heading", name="How “cat” came to look at “cat”")).to_be_hidden()
+
+
+def test_the_matrix_is_one_tab_stop(person):
+    person.look(**LOOK)
+    person.matrix.focus()
+    person.page.keyboard.press("Tab")
+    assert not person.matrix.evaluate("grid => grid.contains(document.activeElement)")
+    person.page.keyboard.press("Shift+Tab")
+    expect(person.matrix).to_be_focused()
+
+
+def test_heads_and_tabs_are_walked_with_arrows(person):
+    person.look(**LOOK)
+    head = person.button("Encoder, layer 1, head 1")
+    head.focus()
+    person.page.keyboard.press("ArrowRight")
+    expect(person.button("Encoder, layer 1, head 2")).to_be_focused()
+    expect(person.page.get_by_role("heading", name=re.compile("^Encoder, layer 1, head 2"))).to_be_visible()
+    person.page.keyboard.press("Enter")
+    expect(person.button("Encoder, layer 1, head 2")).to_have_attribute("aria-pressed", "true")
+    person.page.get_by_role("tab", name="Look").focus()
+    person.page.keyboard.press("ArrowRight")
+    expect(person.page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
+    person.page.keyboard.press("End")
+    expect(person.page.get_by_role("tab", name="By hand")).to_have_attribute("aria-selected", "true")
+
+
+def test_what_is_focused_can_be_seen(person):
+    person.look(**LOOK)
+    unmarked = []
+    for _ in range(40):
+        person.page.keyboard.press("Tab")
+        mark = person.page.evaluate(
+            """() => { const style = getComputedStyle(document.activeElement);
+            return [document.activeElement.outerHTML.slice(0, 80), style.outlineStyle, style.boxShadow]; }"""
+        )
+        if mark[1] == "none" and mark[2] == "none" and not mark[0].startswith("<body"):
+            unmarked.append(mark[0])
+    assert unmarked == []
+
+
+def luminance(colour):
+    share = np.array(colour) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_colours_of_ideas_are_read_on_every_ground(browser, studio, theme):
+    with visitor(browser, studio, color_scheme=theme) as (context, _):
+        page = Person(context.new_page(), studio).look(**LOOK).page
+        names = ["--card", "--paper", "--ink", "--soft", "--query", "--key", "--value", "--output"]
+        read = page.evaluate(READ_COLOURS, [page.locator(".regard").element_handle(), names])
+        colours = dict(zip(names, map(luminance, read), strict=True))
+        assert (colours["--card"] > 0.5) == (theme == "light")
+        for ground in ("--card", "--paper"):
+            for name in names[2:]:
+                low, high = sorted([colours[ground], colours[name]])
+                assert (high + 0.05) / (low + 0.05) >= 4.5, (theme, ground, name)
+
+
+def test_less_motion_where_that_is_asked_for(browser, studio):
+    with visitor(browser, studio, reduced_motion="reduce") as (context, _):
+        person = Person(context.new_page(), studio).look(**LOOK)
+        person.button("Encoder, layer 0, head 2").click()
+        moving = person.page.evaluate(
+            """() => document.getAnimations().filter(
+                one => one.playState === "running" && one.effect.getComputedTiming().duration > 20).length"""
+        )
+        assert moving == 0
+
+
+def test_forced_colours_are_respected(browser, studio, inspect):
+    with visitor(browser, studio, forced_colors="active") as (context, _):
+        person = Person(context.new_page(), studio).look(**LOOK)
+        expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
+        row = person.matrix.get_by_role("row").nth(5).get_by_role("gridcell")
+        expect(row).to_have_text([f"{weight:.4f}" for weight in expected[4]])
+        assert violations(person.page) == []
+
+
+def test_every_picture_has_a_sentence_and_a_table(person):
+    for place in ("look", "compare", "training", "translate"):
+        settle(person, place)
+        panels = person.page.locator(".panel:visible").filter(has=person.page.locator("canvas, svg"))
+        for number in range(panels.count()):
+            panel = panels.nth(number)
+            if panel.locator(".matrix, .lines, .tree, .curve").count():
+                assert panel.locator("details.as-table").count(), panel.inner_text()[:60]
+                assert panel.locator("p").count(), panel.inner_text()[:60]
