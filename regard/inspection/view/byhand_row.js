@@ -2,9 +2,10 @@
 
 import { make } from "./dom.js";
 import { turn, writeNumber, writeNumbers } from "./byhand_arithmetic.js";
+import { coloured } from "./coloured.js";
 
 /** q = x W^Q, number by number. */
-export function writeOutProducts({ given, worked, row, queryWords }) {
+export function writeOutProducts({ given, worked, row, queryWords, turned }) {
   const x = given.x[row];
   const lines = turn(given.wq).map((column, number) => [
     name("query", `q${number}`),
@@ -13,7 +14,8 @@ export function writeOutProducts({ given, worked, row, queryWords }) {
     "=",
     strong("query", worked.query[row][number]),
   ]);
-  return writtenOut(`q of ${queryWords[row]}: row ${row} of X with each column of W^Q`, lines);
+  const meets = turned ? `column ${row} of X^T with each row of (W^Q)^T` : `row ${row} of X with each column of W^Q`;
+  return writtenOut(`q of ${queryWords[row]}: ${meets}`, lines);
 }
 
 /** Each score of the word: its query with every key. */
@@ -102,7 +104,7 @@ function writtenOut(title, lines) {
   const table = make(
     "table",
     { class: "written-out" },
-    make("caption", { text: title }),
+    make("caption", {}, coloured(title)),
     make("tbody", {}, rows),
   );
   return make("div", { class: "scrolls-aside" }, table);
