@@ -76,6 +76,7 @@ export class Picture {
       layer: this.scene.layer,
       head: this.scene.head,
       words: this.scene.isWords || null,
+      query: this.scene.row,
     });
     const address = (ending) => this.source.saveAddress(
       this.scene?.trace.trace ?? "none",
