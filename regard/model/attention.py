@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.cache import Memory, Slot
+from regard.model.dropout import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.similarity import SIMILARITIES, ScaledDot, Similarity
@@ -56,7 +57,7 @@ def attention_steps(
     if visible is not None or see.wants("mask") or see.changes("mask"):
         visible = see("mask", scores.new_ones((), dtype=torch.bool) if visible is None else visible)
     weights = see("weights", masked_softmax(scaled, visible))
-    dropped = F.dropout(weights, dropout) if dropout else weights
+    dropped = drop(weights, dropout, training=True)
     return AttentionSteps(scores, scaled, visible, weights, dropped @ value)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.cache import Memory, Slot
+from regard.model.dropout import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.watch import watching
@@ -62,9 +63,7 @@ class PostNorm(nn.Module):
         """B Q D to the same."""
         see = watching(self)
         x = see("before", x)
-        y = see(
-            "sublayer", F.dropout(sublayer(x), self.dropout, self.training) if self.dropout else sublayer(x)
-        )
+        y = see("sublayer", drop(sublayer(x), self.dropout, self.training))
         y = y if see.off("residual") else x + y
         return see("after", y if see.off("norm") else self.norm(y))
 
@@ -84,7 +83,7 @@ class PreNorm(nn.Module):
         see = watching(self)
         x = see("before", x)
         y = sublayer(x if see.off("norm") else see("normed", self.norm(x)))
-        y = see("sublayer", F.dropout(y, self.dropout, self.training) if self.dropout else y)
+        y = see("sublayer", drop(y, self.dropout, self.training))
         return see("after", y if see.off("residual") else x + y)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ShapeError
+from regard.model.dropout import drop
 from regard.model.initial import random_weight, redraw
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Positions, Rotation
@@ -57,7 +58,7 @@ class Embedding(nn.Module):
             rotation = self.positions.rotation(places)
         x = x if self.segments is None else x + self._segments(tokens, segments)
         x = x if self.norm is None or see.off("norm") else self.norm(x)
-        return see("output", F.dropout(x, self.dropout, self.training) if self.dropout else x), rotation
+        return see("output", drop(x, self.dropout, self.training)), rotation
 
     def _look_up(self, tokens: Tensor, mask: Mask) -> Tensor:
         if tokens.is_floating_point():

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.config import ModelConfig
+from regard.model.dropout import drop
 from regard.model.initial import random_weight
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.watch import watching
@@ -106,7 +107,7 @@ class Classes(nn.Module):
         """B Q D to B C."""
         see = watching(self)
         pooled = see("pooled", self.pooling(hidden, mask))
-        return see("logits", self.classify(F.dropout(pooled, self.dropout, self.training)))
+        return see("logits", self.classify(drop(pooled, self.dropout, self.training)))
 
 
 class Vectors(nn.Module):

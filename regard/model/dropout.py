@@ -1,0 +1,47 @@
+"""Dropout (section 5.4): while training, a share of values becomes 0 and the others grow to make up for it.
+
+On a CPU, torch draws random numbers one after another, one for each value, and a small model waits longer
+for them than for its products. Here one draw of 64 bits decides about four values, 16 bits each, so that a
+share is met to 1/65,536.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+LEVELS = 1 << 16
+
+
+def drop(x: Tensor, share: float, training: bool) -> Tensor:
+    """`x` with a share of its values dropped, while training."""
+    if not (training and share):
+        return x
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or share >= 1.0:
+        return F.dropout(x, share)  # drawn on the device, or fused by the compiler
+    return _Drop.apply(x, share)  # pyright: ignore[reportReturnType]
+
+
+class _Drop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, share: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        factors = draw_factors(x, share)
+        ctx.save_for_backward(factors)
+        return x * factors
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (factors,) = ctx.saved_tensors
+        return gradients[0] * factors, None
+
+
+def draw_factors(x: Tensor, share: float) -> Tensor:
+    """0 for what is dropped and 1 / (1 - share) for the rest, in the shape of `x`."""
+    dropped = round(share * LEVELS)
+    count = x.numel()
+    drawn = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(1 << 63), None)
+    kept = drawn.view(torch.int16)[:count].view(x.shape) >= dropped - LEVELS // 2
+    return kept.to(x.dtype).mul_(LEVELS / max(1, LEVELS - dropped))
