@@ -34,7 +34,7 @@ from regard.model.embedding import Embedding
 from regard.model.outputs import Words
 from regard.model.positions import Learned, NoPositions, Rotary, Rotation, Sinusoidal
 from regard.model.similarity import ScaledDot
-from regard.model.transformer import DecoderOnly, EncoderDecoder
+from regard.model.transformer import DecoderOnly, EncoderDecoder, Stack
 from regard.model.turned import Turner
 
 attend = F.scaled_dot_product_attention
@@ -63,13 +63,13 @@ class Plan:
     """A decoder's next step: R ids to logits R V, the cache going on by one token."""
 
     def __init__(self, model: EncoderDecoder | DecoderOnly):
-        _check_hooks(model)
-        turn, head = Turner(model), _known(model.head, Words)
+        turn = Turner(_known(model, EncoderDecoder, DecoderOnly), model.config.rough_parameters)
+        stack = _known(model.decoder, Stack)
         self._embed = _Embed(model.target)
-        blocks = [_Block(block, layer, turn) for layer, block in enumerate(model.decoder.blocks)]
+        blocks = [_Block(block, layer, turn) for layer, block in enumerate(stack.blocks)]
         self._parts = [part for block in blocks for part in block.parts]
-        self._norm = None if model.decoder.norm is None else _norm(model.decoder.norm)
-        self._head = _linear(head, turn)
+        self._norm = None if stack.norm is None else _norm(stack.norm)
+        self._head = _linear(model.head, turn)
         turn.keep()
 
     def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
@@ -199,7 +199,8 @@ def _norm(norm: nn.Module) -> Map:
 
 def _linear(module: Any, turn: Turner, rows: int | None = None) -> Map:
     """x W^T + b of a module's weight and bias, or of their first rows."""
-    matrix, bias = turn(module.weight[:rows]), module.bias
+    known = _known(module, nn.Linear, SeparateProjections, Words)
+    matrix, bias = turn(known.weight[:rows]), known.bias
     if bias is None:
         return lambda x: torch.mm(x, matrix)
     bias = bias[:rows]
@@ -224,12 +225,7 @@ def _rotated(token: Tensor, rotation: Rotation, groups: int) -> Tensor:
 
 
 def _known(module: Any, *kinds: type) -> Any:
-    """The module, if it is of exactly one of these classes."""
-    if type(module) not in kinds:
+    """The module, if it is of exactly one of these classes and nobody hangs on it."""
+    if type(module) not in kinds or module._forward_hooks or module._forward_pre_hooks:
         raise Unplanned
     return module
-
-
-def _check_hooks(model: nn.Module) -> None:
-    if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
-        raise Unplanned

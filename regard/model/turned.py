@@ -35,15 +35,15 @@ _kept: WeakKeyDictionary[nn.Module, dict[_Place, Turned]] = WeakKeyDictionary()
 class Turner:
     """Turns the weights of one model, each only if it was not turned before or has changed since."""
 
-    def __init__(self, model: nn.Module):
+    def __init__(self, model: nn.Module, numbers: int):
         self._model, self._before = model, _kept.get(model, {})
         self._now: dict[_Place, Turned] = {}
-        self._turns = _gains(model)
+        self._has_room = numbers <= AT_MOST
 
     def __call__(self, weight: Tensor) -> Tensor:
         """K N of a weight N K: a copy where that gains something, the weight itself seen so where not."""
         weight = weight.detach()
-        if not self._turns:
+        if not self._has_room or weight.device.type != "cpu" or weight.dtype != torch.float32:
             return weight.T
         place, proof = (weight.data_ptr(), tuple(weight.shape)), weight @ _probe(weight.shape[1])
         turned = self._before.get(place)
@@ -55,13 +55,6 @@ class Turner:
     def keep(self) -> None:
         """Keep what was asked for, and nothing else, for the next time."""
         _kept[self._model] = self._now
-
-
-def _gains(model: nn.Module) -> bool:
-    """Whether the model computes where turned weights are quicker, and is not too large for a second copy."""
-    parameters = list(model.parameters())
-    here = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in parameters)
-    return here and sum(one.numel() for one in parameters) <= AT_MOST
 
 
 @cache

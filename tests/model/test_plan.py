@@ -87,13 +87,30 @@ def test_a_variant_of_a_known_part_is_not_taken_for_it():
         del ATTENTIONS["mine"]
 
 
-def test_a_hook_is_called():
+@pytest.mark.parametrize("place", ["decoder.blocks.0", "decoder.blocks.1.attention.output", "head", "target"])
+def test_a_hook_is_called(place):
     model, seen = make(family="decoder-only"), []
-    model.decoder.blocks[0].register_forward_hook(lambda *given: seen.append(True))
+    model.get_submodule(place).register_forward_hook(lambda *given: seen.append(True))
     stepper = TorchStepper(model)
     stepper.admit([np.array([1])])
     stepper.step(np.array([1]))
     assert seen
+
+
+def test_a_layer_put_in_place_of_another_is_used():
+    class Doubled(torch.nn.Linear):
+        """A layer of somebody's own."""
+
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    model = make(family="decoder-only")
+    before = admitted(model, [2]).step(np.array([3])).log_probabilities
+    model.decoder.blocks[0].attention.output.__class__ = Doubled
+    stepper = TorchStepper(model)
+    stepper.admit([np.array([1, 3])])
+    assert stepper._plan is None
+    assert before.shape == stepper.step(np.array([3])).log_probabilities.shape
 
 
 def test_who_watches_sees_and_changes_the_modules():
