@@ -12,12 +12,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from regard.errors import UnknownName, UsageError, nearest
 from regard.inspection.terminal import heat_of
 from regard.inspection.trace import Inspection
+
+if TYPE_CHECKING:
+    from regard.inspection.showing import Notes
 
 COLUMNS = ("kind", "layer", "head", "query", "query_token", "key", "key_token", "weight")
 
@@ -30,11 +34,13 @@ def save(
     head: int | None = None,
     words: bool = False,
     query: int | str | None = None,
+    notes: Notes | None = None,
 ) -> Path:
     """Write what the ending of the name asks for.
 
     A picture shows the last layer of cross-attention, or of the only kind, where nothing is chosen. With
-    `words`, pieces are merged to words. `query` is for pages alone: the word whose row is pinned.
+    `words`, pieces are merged to words. `query` and `notes` are for pages alone: the
+    word whose row is pinned, and what may be said about words.
     """
     path = Path(path)
     if kind is not None:
@@ -44,7 +50,7 @@ def save(
     if ending == ".html":
         from regard.inspection.keeping import Choice, save_page
 
-        save_page(seen, path, Choice(kind, layer, head, query, words))
+        save_page(seen, path, Choice(kind, layer, head, query, words), notes)
     elif ending in writers:
         writers[ending](seen, path, kind, layer, head, words)
     else:

@@ -66,10 +66,10 @@ class Choice:
     words: bool = False
 
 
-def save_page(seen: Inspection, path: Path, choice: Choice) -> None:
+def save_page(seen: Inspection, path: Path, choice: Choice, notes: showing.Notes | None = None) -> None:
     """Write a page that shows this inspection wherever it is opened."""
     style, script = read_style(), f"const view = {bundle()};{BEGIN}"
-    data = keep(seen, choice, LARGEST - len(style) - len(script))
+    data = keep(seen, choice, LARGEST - len(style) - len(script), notes or showing.NOTHING)
     text = " ".join(_text(seen).split())
     title = text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
     page = write_page(f"{title} · Regard", style, script, data)

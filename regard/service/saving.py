@@ -50,7 +50,7 @@ def saved(kept: Trace, ending: str, choice: Choice) -> bytes:
     if ending != "npz":
         asked |= {"layer": choice.layer, "head": choice.head}
     if ending == "html":
-        asked["query"] = choice.query
+        asked |= {"query": choice.query, "notes": kept.entry.notes}
     if ending == "csv":
         _check_cells(kept.seen, choice)
     with kept.loaded.lock, _drawing, tempfile.TemporaryDirectory() as folder:

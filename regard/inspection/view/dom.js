@@ -3,7 +3,7 @@
 const DRAWING = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "selected", "open", "readOnly"]);
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufefc\u200f]/;
-let numbered = 0;
+const COUNT = Symbol.for("regard.count"); // one for the whole page, however many views stand on it
 
 /** An element: make("button", {class: "quiet", text: "Next", onclick: go, "aria-label": "..."}, ...children). */
 export function make(tag, settings = {}, ...children) {
@@ -29,8 +29,8 @@ export function adjust(node, settings) {
 
 /** A name that no other element has, for labels and descriptions. */
 export function uniqueId(what) {
-  numbered += 1;
-  return `regard-${what}-${numbered}`;
+  globalThis[COUNT] = (globalThis[COUNT] ?? 0) + 1;
+  return `regard-${what}-${globalThis[COUNT]}`;
 }
 
 /** Text that only a screen reader meets. */
