@@ -63,7 +63,7 @@ class Plan:
     """A decoder's next step: R ids to logits R V, the cache going on by one token."""
 
     def __init__(self, model: EncoderDecoder | DecoderOnly):
-        turn = Turner(_known(model, EncoderDecoder, DecoderOnly), model.config.rough_parameters)
+        turn = Turner(_known(model, EncoderDecoder, DecoderOnly))
         stack = _known(model.decoder, Stack)
         self._embed = _Embed(model.target)
         blocks = [_Block(block, layer, turn) for layer, block in enumerate(stack.blocks)]

@@ -35,10 +35,10 @@ _kept: WeakKeyDictionary[nn.Module, dict[_Place, Turned]] = WeakKeyDictionary()
 class Turner:
     """Turns the weights of one model, each only if it was not turned before or has changed since."""
 
-    def __init__(self, model: nn.Module, numbers: int):
+    def __init__(self, model: nn.Module):
         self._model, self._before = model, _kept.get(model, {})
         self._now: dict[_Place, Turned] = {}
-        self._has_room = numbers <= AT_MOST
+        self._has_room = bool(self._before) or sum(one.numel() for one in model.parameters()) <= AT_MOST
 
     def __call__(self, weight: Tensor) -> Tensor:
         """K N of a weight N K: a copy where that gains something, the weight itself seen so where not."""

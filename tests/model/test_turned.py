@@ -16,7 +16,7 @@ def model():
 
 
 def turn(owner):
-    turner = Turner(owner, numbers=100)
+    turner = Turner(owner)
     found = [turner(layer.weight) for layer in owner]
     turner.keep()
     return found
@@ -69,7 +69,7 @@ def test_a_change_behind_the_back_of_autograd_is_noticed(change):
 def test_what_is_not_asked_for_again_is_let_go():
     owner = model()
     turn(owner)
-    turner = Turner(owner, numbers=100)
+    turner = Turner(owner)
     turner(owner[0].weight)
     turner.keep()
     assert len(turned._kept[owner]) == 1
@@ -87,6 +87,6 @@ def test_it_goes_with_its_model():
 def test_a_large_model_and_other_numbers_have_no_second_copy(monkeypatch):
     half = model().to(torch.bfloat16)
     assert turn(half)[0].data_ptr() == half[0].weight.data_ptr()
-    monkeypatch.setattr(turned, "AT_MOST", 99)
+    monkeypatch.setattr(turned, "AT_MOST", 10)
     owner = model()
     assert turn(owner)[0].data_ptr() == owner[0].weight.data_ptr()
