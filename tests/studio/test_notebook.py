@@ -37,7 +37,8 @@ def notebook(browser, studio):
     """A page with two cells and things of its own."""
     with visitor(browser, studio) as (context, _):
         page = context.new_page()
-        page.set_content(NOTEBOOK)
+        page.route(f"{studio}/notebook", lambda route: route.fulfill(body=NOTEBOOK, content_type="text/html"))
+        page.goto(f"{studio}/notebook")
         yield page
 
 
