@@ -25,7 +25,7 @@ class Numbers:
 
 def convert(theirs: Path, converted: Path) -> None:
     """Write the converted folder."""
-    from ctranslate2.converters import TransformersConverter
+    from ctranslate2.converters import TransformersConverter  # pyright: ignore[reportMissingImports]
 
     class Converter(TransformersConverter):
         def load_tokenizer(self, *arguments: Any, **options: Any) -> Numbers:

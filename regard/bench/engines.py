@@ -89,7 +89,7 @@ def transformers(task: Task) -> Work:
 
 def ctranslate2(task: Task) -> Work:
     """CTranslate2 with the numbers and threads that the task says."""
-    import ctranslate2 as library
+    import ctranslate2 as library  # pyright: ignore[reportMissingImports]
 
     classes = {"translation": library.Translator, "writing": library.Generator, "encoding": library.Encoder}
     engine = classes[task.kind](
