@@ -95,6 +95,8 @@ def _names(columns: Any) -> list[str]:
 
 
 def _one_above_the_other(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    if len({array.shape[1:] for array in arrays}) == 1:
+        return np.concatenate(arrays)
     shape = np.array([array.shape[1:] for array in arrays], dtype=int).reshape(len(arrays), -1).max(0)
     return np.concatenate([_filled(array, shape) for array in arrays])
 
