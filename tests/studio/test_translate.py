@@ -19,6 +19,7 @@ def tab(person):
     """The tab with a sentence that is translated."""
     panel = person.visit(model="translation", text=TEXT, tab="translate").page.get_by_role("tabpanel")
     expect(panel.get_by_role("heading", name="Finished translations")).to_be_visible()
+    expect(panel.get_by_role("tree").locator(".node.best").first).to_be_visible()
     return panel
 
 
@@ -61,7 +62,7 @@ def test_the_beam_tree_is_that_of_the_search(tab, load):
     found = load("translation").translate(TEXT, beams=4, n_best=4, tree=True, length_penalty=0.6)
     tree = tab.get_by_role("tree")
     best = tree.locator(".node.best")
-    assert best.count() == len(found.tokens) + 1
+    expect(best).to_have_count(len(found.tokens) + 1)
     expect(tab.get_by_role("listitem").filter(has_text=found.text).filter(has_text="score")).to_contain_text(
         f"{found.score:.2f}".replace("-", "−")
     )
