@@ -1,27 +1,31 @@
 """Which heads link "it" with what it stands for and with how that feels, measured over sentences.
 
-The link is looked for in two places: where "it" is read, in the encoder, and where il or elle is written, in
-the decoder's look at the English.
+The link is looked for where it can be made: where "it" is read, in the encoder; where il or elle is written,
+in the decoder's look at the English and, for the noun, at the French that stands there already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from regard.demo.corpus import Corpus, split_words
+from regard.demo.nouns import NOUNS
 from regard.demo.sentences import Pair
 from regard.demo.story.promises import translate
 from regard.inference.translator import Translator
-from regard.inspection.ranking import Link, Ranked, rank_heads
+from regard.inspection.ranking import Ranked
 from regard.inspection.trace import Inspection, inspect
 
 # A head is clean where half of its look goes to the word meant; else the best few are shown.
 CLEAN, FEW = 0.5, 3
 # So many sentences of the test, besides the lectures' two, say which head it is.
 PROBES = 12
-KINDS = ("encoder", "cross")
+# In which kinds of attention each word can be looked at; the French adjective is not written yet.
+KINDS = {"noun": ("encoder", "cross", "decoder"), "adjective": ("encoder", "cross")}
 PRONOUNS = ("il", "elle")
 
 
@@ -58,6 +62,17 @@ class Scene:
         target, word = self.seen.side("target"), pronoun(self.translation)
         return target.find(word)[0] - 1 if word and target.has(word) else None
 
+    def keys(self, kind: str, word: str) -> tuple[int, ...]:
+        """The places of its "noun" or "adjective": in French the article too, which tells the gender."""
+        wanted = getattr(self.linked, word)
+        if kind != "decoder":
+            return self.seen.side("source").find(wanted)
+        target, noun = self.seen.side("target"), NOUNS.get(wanted)
+        if noun is None or not target.has(noun.french):
+            return ()
+        (place, *_) = target.find(noun.french)
+        return (place - 1, place)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -85,8 +100,18 @@ class Finding:
 
 def find_heads(scenes: Sequence[Scene], word: str) -> Finding:
     """The heads by how much of the look of "it", or of il and elle, goes to its `word` in these scenes."""
-    found = [ranked for kind in KINDS for ranked in _ranked(scenes, kind, word)]
+    found = [ranked for kind in KINDS[word] for ranked in _ranked(scenes, kind, word)]
     return Finding(word, tuple(sorted(found, key=lambda ranked: -ranked.weight)), len(scenes))
+
+
+def least_linked(findings: Sequence[Finding]) -> list[Ranked]:
+    """The heads of all findings, first the one whose strongest link with any of their words is weakest."""
+    strongest: dict[tuple[str, int, int], Ranked] = {}
+    for each in (head for finding in findings for head in finding.heads):
+        place = (each.kind, each.layer, each.head)
+        if place not in strongest or each.weight > strongest[place].weight:
+            strongest[place] = each
+    return sorted(strongest.values(), key=lambda each: each.weight)
 
 
 def pronoun(french: str) -> str:
@@ -108,11 +133,17 @@ def scenes_of(translator: Translator, facts: Mapping[str, Any]) -> list[Scene]:
     return [Scene(linked, inspect(translator, linked.text, target)) for linked, target in pairs]
 
 
-def _ranked(scenes: Sequence[Scene], kind: str, word: str) -> list[Ranked]:
-    """The heads of one kind, by the scenes that have both words."""
-    places = [(each, each.query(kind)) for each in scenes]
-    links = [Link(each.seen, at, getattr(each.linked, word)) for each, at in places if at is not None]
-    return rank_heads(links, [kind]) if links else []
+def _ranked(scenes: Sequence[Scene], kind: str, word: str) -> Iterator[Ranked]:
+    """The heads of one kind, by the scenes that have both places, the key's before the query's end."""
+    cases = [(each.seen, each.query(kind), list(each.keys(kind, word))) for each in scenes]
+    found = [(seen, at, keys) for seen, at, keys in cases if at is not None and keys]
+    if not found:
+        return
+    uniform = float(np.mean([len(keys) / seen.visible(kind, 0)[at].sum() for seen, at, keys in found]))
+    for layer in range(found[0][0].layers(kind)):
+        weights = np.array([seen.attention(kind, layer)[:, at, keys].sum(-1) for seen, at, keys in found])
+        for head, each in enumerate(weights.T):  # sentences of one head
+            yield Ranked(kind, layer, head, float(each.mean()), uniform, tuple(map(float, each)))
 
 
 def _linked(pair: Pair) -> Linked | None:

@@ -12,18 +12,22 @@ from regard.inspection.by_hand.board import Board
 from regard.inspection.ranking import Ranked
 from regard.inspection.terminal import row_of, word_row
 
-# Who looks in each kind of attention.
-LOOKING = {"encoder": "“it”, as it is read,", "cross": "the decoder, as it writes il or elle,"}
+# Who looks in each kind of attention, and at what.
+LOOKING = {
+    "encoder": "“it”, as it is read,",
+    "cross": "the decoder, as it writes il or elle,",
+    "decoder": "the decoder, as it writes il or elle, looks back at its own French and",
+}
 
 
 def show_heads(board: Board, told: Scene) -> None:
     """What a head is, and how many there are."""
     seen = told.seen
     board.say(
-        f"The encoder reads the English in {seen.layers('encoder')} layers; the decoder, which writes the "
-        f"French, looks back at it in {seen.layers('cross')} (cross-attention). Each layer has {seen.heads} "
-        "heads, counted from 0, and each head shares out its look over the words, 100 percent in all. Which "
-        "heads find what “it” is, and which how it feels?"
+        f"The encoder reads the English in {seen.layers('encoder')} layers. The decoder writes the French in "
+        f"{seen.layers('decoder')}, each looking back at the French so far (decoder attention) and at the "
+        f"English (cross-attention). Each has {seen.heads} heads, counted from 0, and each head shares out "
+        "its look over the words, 100 percent in all. Which heads find what “it” is, and which how it feels?"
     )
 
 
@@ -34,7 +38,7 @@ def show_finding(board: Board, finding: Finding, told: Sequence[Scene]) -> None:
     if finding.is_clean:
         board.say(
             f"Of {len(finding.heads)} heads, [bold]{name_of(best)}[/] does it best: {LOOKING[best.kind]} "
-            f"gives the {finding.word} {share(best.weight)} of its look, {many} ({even})."
+            f"gives {_looked_at(best, finding.word)} {share(best.weight)} of its look, {many} ({even})."
         )
     else:
         board.say(
@@ -45,19 +49,18 @@ def show_finding(board: Board, finding: Finding, told: Sequence[Scene]) -> None:
         _show_rows(board, ranked, told, not finding.is_clean)
 
 
-def show_trials(board: Board, trials: Trials, word: str) -> None:
+def show_trials(board: Board, trials: Trials) -> None:
     """Whether the heads are needed: off by themselves, and where they are not missed with more of them."""
     one = len(trials.shown.heads) == 1
     board.say(
         "Is it needed? The same without this head:" if one else "Are they needed? The same without them:"
     )
     _show_trial(board, trials.shown)
-    if trials.more is None:
-        return
-    added = trials.more.heads[len(trials.shown.heads) :]
-    board.say(f"{'It' if one else 'They'} can be spared. Without the next best too ({names_of(added)}):")
-    _show_trial(board, trials.more)
-    board.say(_verdict(trials.more, trials.control, word))
+    if trials.more is not None:
+        added = trials.more.heads[len(trials.shown.heads) :]
+        board.say(f"{'It' if one else 'They'} can be spared. Without the next best too ({names_of(added)}):")
+        _show_trial(board, trials.more)
+    board.say(_verdict(trials))
 
 
 def share(part: float) -> str:
@@ -84,10 +87,15 @@ def _show_rows(board: Board, ranked: Ranked, told: Sequence[Scene], named: bool)
         query = each.query(ranked.kind)
         if query is None:
             continue
-        keys = each.seen.sides(ranked.kind)[1]
+        labels = each.seen.sides(ranked.kind)[1].labels()
         weights = row_of(each.seen, ranked.kind, ranked.layer, ranked.head, [query], False)
         own = {query} if ranked.kind == "encoder" else set()
-        board.lines(word_row(keys.labels(), weights, board.width, own))
+        written = query + 1 if ranked.kind == "decoder" else len(labels)
+        board.lines(word_row(labels[:written], weights[:written], board.width, own))
+
+
+def _looked_at(head: Ranked, word: str) -> str:
+    return "the noun and its article" if head.kind == "decoder" else f"the {word}"
 
 
 def _show_trial(board: Board, trial: Trial) -> None:
@@ -107,12 +115,15 @@ def _told_without(each: Without) -> list[Text]:
     return [ending, Text(change + also, "bold" if each.flips else ""), Text(chances, "soft")]
 
 
-def _verdict(trial: Trial, control: Trial | None, word: str) -> str:
+def _verdict(trials: Trials) -> str:
     """How many sentences flip in all, beside what as many other heads do."""
+    trial, control = trials.last, trials.control
     total, off = len(trial.sentences), len(trial.heads)
     if not trial.flipped:
         return f"Even so none of the {total} sentences flips: the model knows it in other ways too."
-    found = f"So {trial.flipped} of the {total} sentences flip without these {off}"
+    these, others = ("it", "the one that looks") if off == 1 else (f"these {off}", f"the {off} that look")
+    flip = "flips" if trial.flipped == 1 else "flip"
+    found = f"In all, {trial.flipped} of the {total} sentences {flip} without {these}"
     if control is not None:
-        found += f", and {control.flipped} without the {off} that look least at the {word}"
+        found += f", and {control.flipped} without {others} least at either word"
     return f"{found}."

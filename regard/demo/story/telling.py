@@ -14,7 +14,7 @@ from regard.demo.glossary import Glossed, gloss
 from regard.demo.lectures import REVERSED, Lecture
 from regard.demo.story.bank import BEFORE, SENSES, UNFINISHED, bank_meanings
 from regard.demo.story.expected import expected_order
-from regard.demo.story.links import Finding, Scene, find_heads, pronoun, scenes_of
+from regard.demo.story.links import Finding, Scene, find_heads, least_linked, pronoun, scenes_of
 from regard.demo.story.looks import name_of, share, show_finding, show_heads, show_trials
 from regard.demo.story.promises import counted, lectures_for, translate
 from regard.demo.story.sentence import interlinear, literal
@@ -67,12 +67,13 @@ def _tell_it(board: Board, demo: Demo) -> None:
     """Two sentences that differ in a word, the heads that tell them apart, and one cell of one head."""
     scenes = scenes_of(demo.model, demo.facts)
     told, findings = scenes[:2], [find_heads(scenes, word) for word in WORDS]
+    idle = least_linked(findings)
     _show_pair(board, told)
     show_heads(board, told[0])
     for finding in findings:
         board.title(WORDS[finding.word])
         show_finding(board, finding, told)
-        show_trials(board, try_without(demo.model, scenes, finding), finding.word)
+        show_trials(board, try_without(demo.model, scenes, finding, idle))
     _show_expected(board, scenes)
     _show_steps(board, told[0], findings)
 
@@ -117,15 +118,17 @@ def _show_expected(board: Board, scenes: Sequence[Scene]) -> None:
 
 
 def _show_steps(board: Board, told: Scene, findings: Sequence[Finding]) -> None:
-    """The six steps of one cell, with the model's own numbers: a head of the encoder where there is one."""
-    found = min(findings, key=lambda each: (each.best.kind != "encoder", -each.best.weight))
-    best, word = found.best, getattr(told.linked, found.word)
-    query = told.query(best.kind)
+    """The six steps of one cell in the model's own numbers: of an encoder's head, or the less sure one."""
+    found = min(findings, key=lambda each: (each.best.kind != "encoder", each.best.weight))
+    best, query = found.best, told.query(found.best.kind)
     if query is None:
         return
     steps = told.seen.steps(best.kind, best.layer, best.head, query)
-    (key, *_) = told.seen.sides(best.kind)[1].find(word)
+    key = max(told.keys(best.kind, found.word), key=lambda place: steps["weights"].value[place])
+    word = steps.keys[key]
     board.title(f"One look in six steps: from “{escape(steps.word)}” to “{escape(word)}” in {name_of(best)}")
+    if best.kind != "encoder":
+        board.say(f"[soft]Having read “{escape(steps.word)}”, the decoder looks so, and writes il or elle.")
     board.table(six_steps(steps, key), gap=2)
     checked = "all equal to the model's own" if steps.agree else "not all equal to the model's own"
     board.say(f"[soft]Worked out anew from the model's weights, and {checked}.")

@@ -49,28 +49,36 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trials:
-    """What a finding is worth: its heads off; more of them, until a sentence told flips; and others instead.
+    """What a finding is worth: its heads off; more of the best, until a sentence told flips.
 
-    `control` is of as many heads as `more`, those that look there least.
+    `control` is of as many heads as were off in the end, which look least at what matters.
     """
 
     shown: Trial
     more: Trial | None = None
     control: Trial | None = None
 
-
-def try_without(translator: Translator, scenes: Sequence[Scene], finding: Finding) -> Trials:
-    """Switch off the heads of a finding, and more of them where they are not missed."""
-    shown = _trial(translator, scenes, finding.shown)
-    if any(each.flips for each in shown.told):
-        return Trials(shown)
-    heads = _enough(scenes[:2], finding)
-    others = finding.heads[len(heads) :]
-    control = _trial(translator, scenes, others[-len(heads) :]) if len(others) >= len(heads) else None
-    return Trials(shown, _trial(translator, scenes, heads), control)
+    @property
+    def last(self) -> Trial:
+        """The trial with the most heads off."""
+        return self.more or self.shown
 
 
-def _enough(told: Sequence[Scene], finding: Finding) -> Sequence[Ranked]:
+def try_without(
+    translator: Translator, scenes: Sequence[Scene], finding: Finding, idle: Sequence[Ranked]
+) -> Trials:
+    """Switch off the heads of a finding, more of them where they are not missed, and as many `idle` ones."""
+    heads, more = finding.shown, None
+    shown = _trial(translator, scenes, heads)
+    if not any(each.flips for each in shown.told):
+        heads = _enough(scenes[:2], finding)
+        more = _trial(translator, scenes, heads)
+    off = set(_parts(heads))
+    others = [each for each in idle if _parts([each])[0] not in off][: len(heads)]
+    return Trials(shown, more, _trial(translator, scenes, others) if len(others) == len(heads) else None)
+
+
+def _enough(told: Sequence[Scene], finding: Finding) -> tuple[Ranked, ...]:
     """As many of the best heads as it takes to flip a sentence, or as many as are tried at most."""
     for count in range(len(finding.shown) + 1, MOST_OFF):
         if _flips(told, finding.heads[:count]):

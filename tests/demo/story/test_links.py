@@ -38,22 +38,37 @@ def test_it_looks_in_the_encoder_and_the_pronoun_as_it_is_written(demo, scenes):
     assert silent.query("cross") is None
 
 
-@pytest.mark.parametrize("word", ["noun", "adjective"])
-def test_the_best_head_is_the_one_with_the_largest_mean_weight(demo, scenes, word):
+def test_the_french_noun_is_looked_at_with_its_article(demo, scenes):
+    for told, words in zip(scenes, (["L'", "animal"], ["la", "rue"]), strict=True):
+        labels = told.seen.side("target").labels()
+        assert [labels[place] for place in told.keys("decoder", "noun")] == words
+        assert told.keys("cross", "noun") == told.seen.side("source").find(told.linked.noun)
+    silent = Scene(TIRED, inspect(demo.model, TIRED.text, "Il dort."))
+    assert silent.keys("decoder", "noun") == ()
+    assert "decoder" not in {each.kind for each in find_heads([silent], "noun").heads}
+
+
+@pytest.mark.parametrize(
+    ("word", "kinds"), [("noun", ["encoder", "cross", "decoder"]), ("adjective", ["encoder", "cross"])]
+)
+def test_the_best_head_is_the_one_with_the_largest_mean_weight(demo, scenes, word, kinds):
     finding = find_heads(scenes, word)
     means = {}
-    for kind in ("encoder", "cross"):
+    for kind in kinds:
         for head in range(demo.model.config.heads):
             found = []
             for each in scenes:
-                (key,) = each.seen.side("source").find(getattr(each.linked, word))
-                found.append(each.seen.attention(kind, 0, head)[each.query(kind), key])
+                row = each.seen.attention(kind, 0, head)[each.query(kind)]
+                found.append(sum(row[key] for key in each.keys(kind, word)))
             means[kind, head] = np.mean(found)
     assert len(finding.heads) == len(means)
     best = max(means, key=lambda place: means[place])
     assert (finding.best.kind, finding.best.head) == best
     assert finding.best.weight == pytest.approx(means[best], abs=1e-6)
     assert [each.weight for each in finding.heads] == sorted(each.weight for each in finding.heads)[::-1]
+    even = {"encoder": 1 / 12, "cross": 1 / 12, "decoder": 2 / 11}  # of the tokens that can be seen
+    for each in finding.heads:
+        assert each.uniform == pytest.approx(even[each.kind], abs=1e-6)
 
 
 def test_where_no_pronoun_is_written_only_reading_counts(demo, scenes):

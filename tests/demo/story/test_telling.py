@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -71,8 +72,8 @@ def test_the_bank_is_told_with_both_chances(demo, paper):
 
 
 def finding_of(scenes, weight):
-    heads = find_heads(scenes, "noun").heads
-    return Finding("noun", tuple(type(each)(**{**vars(each), "weight": weight}) for each in heads), 2)
+    heads = find_heads(scenes, "adjective").heads
+    return Finding("adjective", tuple(type(each)(**{**vars(each), "weight": weight}) for each in heads), 2)
 
 
 def test_a_clean_head_is_named_and_several_are_said_to_be_no_such_thing(scenes, paper):
@@ -90,25 +91,34 @@ def test_a_clean_head_is_named_and_several_are_said_to_be_no_such_thing(scenes, 
     assert told.count("The animal didn't cross the street") == 6
 
 
+def test_a_look_back_is_shown_over_the_french_so_far(scenes, paper):
+    board, written = paper
+    back = [each for each in find_heads(scenes, "noun").heads if each.kind == "decoder"]
+    show_finding(board, Finding("noun", (replace(back[0], weight=0.9), *back[1:]), 2), scenes)
+    told = " ".join(written.getvalue().split())
+    assert "looks back at its own French and gives the noun and its article 90 % of its look" in told
+    assert told.count("<start> L' animal n' a pas traversé la rue parce qu'") == 2
+    assert "était" not in told
+
+
 def test_what_the_heads_are_needed_for_is_told(scenes, paper):
     heads = finding_of(scenes, 0.72).heads
     il, elle = "parce qu'il était fatigué", "parce qu'elle était fatigué"
     kept = Without("because it was tired", il, il)
     turned = Without("because it was tired", il, elle)
     board, written = paper
-    show_trials(board, Trials(Trial(heads[:1], (turned, kept))), "noun")
+    show_trials(board, Trials(Trial(heads[:1], (turned, kept))))
     told = " ".join(written.getvalue().split())
     assert "Is it needed? The same without this head: … was tired: il → elle, it flips" in told
     assert "spared" not in told
+    assert "In all, 1 of the 2 sentences flips without it." in told
     spared = Trial(heads[:1], (kept, kept))
-    show_trials(
-        board, Trials(spared, Trial(heads[:2], (turned, kept)), Trial(heads[6:], (kept, kept))), "noun"
-    )
+    show_trials(board, Trials(spared, Trial(heads[:2], (turned, kept)), Trial(heads[6:], (kept, kept))))
     told = " ".join(written.getvalue().split())
     assert "It can be spared" in told
     assert f"({heads[1].kind}.0.{heads[1].head})" in told
-    assert "So 1 of the 2 sentences flip without these 2, and 0 without the 2 that look least" in told
-    show_trials(board, Trials(spared, Trial(heads[:2], (kept, kept))), "noun")
+    assert "In all, 1 of the 2 sentences flips without these 2, and 0 without the 2 that look least" in told
+    show_trials(board, Trials(spared, Trial(heads[:2], (kept, kept))))
     assert "none of the 2 sentences flips" in " ".join(written.getvalue().split())
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from regard.demo.story import trials as room
-from regard.demo.story.links import find_heads
-from regard.demo.story.trials import MOST_OFF, Trials, Without, try_without
+from regard.demo.story.links import find_heads, least_linked
+from regard.demo.story.trials import MOST_OFF, Without, try_without
 from regard.inspection.effect import chance
 
 
@@ -18,12 +18,18 @@ def finding(scenes):
     return find_heads(scenes, "noun")
 
 
+@pytest.fixture
+def idle(scenes):
+    """Every head, the least telling first."""
+    return least_linked([find_heads(scenes, word) for word in ("noun", "adjective")])
+
+
 def off(heads):
     return [(each.kind, each.layer, each.head) for each in heads]
 
 
-def test_heads_are_tried_without(demo, scenes, finding):
-    trial = try_without(demo.model, scenes, finding).shown
+def test_heads_are_tried_without(demo, scenes, finding, idle):
+    trial = try_without(demo.model, scenes, finding, idle).shown
     assert trial.heads == finding.shown
     for each, told in zip(trial.sentences, scenes, strict=True):
         assert (each.text, each.before) == (told.linked.text, told.translation)
@@ -34,32 +40,36 @@ def test_heads_are_tried_without(demo, scenes, finding):
         assert each.rivals.after[1] == chance(without, "elle", told.query("cross"))
 
 
-def test_more_go_off_until_a_sentence_flips(demo, scenes, finding, monkeypatch):
+def test_more_go_off_until_a_sentence_flips(demo, scenes, finding, idle, monkeypatch):
     clean = replace(finding, heads=(replace(finding.best, weight=0.9), *finding.heads[1:]))
     monkeypatch.setattr(room, "_flips", lambda told, heads: len(heads) >= 3)
-    found = try_without(demo.model, scenes, clean)
+    found = try_without(demo.model, scenes, clean, idle)
     assert found.shown.heads == clean.heads[:1]
     assert found.more is not None
     assert found.more.heads == clean.heads[:3]
     assert found.control is not None
-    assert found.control.heads == clean.heads[-3:]
+    places = [(each.kind, each.layer, each.head) for each in idle]
+    assert off(found.control.heads) == [each for each in places if each not in off(clean.heads[:3])][:3]
 
 
-def test_they_end_where_enough_were_tried(demo, scenes, finding, monkeypatch):
+def test_they_end_where_enough_were_tried(demo, scenes, monkeypatch):
     monkeypatch.setattr(room, "_flips", lambda told, heads: False)
-    found = try_without(demo.model, scenes, finding)
+    adjective = find_heads(scenes, "adjective")
+    found = try_without(demo.model, scenes, adjective, adjective.heads[::-1])
     assert found.more is not None
     assert len(found.more.heads) == MOST_OFF
     assert found.control is None  # eight heads in all: there are not as many others
 
 
-def test_heads_that_are_missed_are_enough(scenes, finding):
+def test_heads_that_are_missed_are_enough(scenes, finding, idle):
     class Turning:
         def translate(self, texts, *, beams, off):
             return [type("Found", (), {"text": "parce qu'elle était fatigué"}) for _ in texts]
 
-    found = try_without(Turning(), scenes, finding)  # pyright: ignore[reportArgumentType]
-    assert found == Trials(found.shown)
+    found = try_without(Turning(), scenes, finding, idle)  # pyright: ignore[reportArgumentType]
+    assert (found.more, found.last) == (None, found.shown)
+    assert found.control is not None
+    assert len(found.control.heads) == len(finding.shown)
     assert [each.flips for each in found.shown.told] == [True, False]
     assert found.shown.flipped == 1
 
@@ -72,7 +82,7 @@ def test_a_flip_is_another_pronoun():
 
 
 def test_a_flip_is_foreseen_by_the_likelier_pronoun(scenes, finding):
-    for count in (1, 4, 8):
+    for count in (1, 4, 8, 12):
         heads = finding.heads[:count]
         turned = []
         for told in scenes:
@@ -81,3 +91,12 @@ def test_a_flip_is_foreseen_by_the_likelier_pronoun(scenes, finding):
             likelier = [chance(seen, "il", place) > chance(seen, "elle", place) for seen in both]
             turned.append(likelier[0] != likelier[1])
         assert room._flips(scenes, heads) == any(turned)
+
+
+def test_an_idle_head_has_no_strong_link_with_either_word(scenes, idle):
+    links = [find_heads(scenes, word) for word in ("noun", "adjective")]
+    weights = {}
+    for head in (head for finding in links for head in finding.heads):
+        weights.setdefault((head.kind, head.layer, head.head), []).append(head.weight)
+    assert off(idle) == sorted(weights, key=lambda place: max(weights[place]))
+    assert len(idle) == 12
