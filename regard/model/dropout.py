@@ -7,6 +7,9 @@ share is met to 1/65,536.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -14,6 +17,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 LEVELS = 1 << 16
+_generator: ContextVar[torch.Generator | None] = ContextVar("regard_generator", default=None)
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """Inside, and in this thread alone, dropout on the CPU draws from this generator instead of torch's."""
+    before = _generator.set(generator)
+    try:
+        yield
+    finally:
+        _generator.reset(before)
 
 
 def drop(x: Tensor, share: float, training: bool) -> Tensor:
@@ -42,6 +56,8 @@ def draw_factors(x: Tensor, share: float) -> Tensor:
     """0 for what is dropped and 1 / (1 - share) for the rest, in the shape of `x`."""
     dropped = round(share * LEVELS)
     count = x.numel()
-    drawn = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(1 << 63), None)
+    drawn = torch.empty(-(-count // 4), dtype=torch.int64).random_(
+        -(1 << 63), None, generator=_generator.get()
+    )
     kept = drawn.view(torch.int16)[:count].view(x.shape) >= dropped - LEVELS // 2
     return kept.to(x.dtype).mul_(LEVELS / max(1, LEVELS - dropped))

@@ -32,6 +32,7 @@ from regard.training.schedule import SCHEDULES
 from regard.training.settings import TrainingSettings
 from regard.training.signals import Interruption
 from regard.training.state import Best, Progress, Purpose, TrainingState
+from regard.training.workers import Workers
 
 log = logging.getLogger("regard.training")
 
@@ -80,6 +81,7 @@ class Trainer:
         self.state = TrainingState(
             module, self.optimizer, self.average, source, settings, Purpose(purpose, extra or {}, tokenizers)
         )
+        self.workers = Workers(settings.workers if _on_cpu(module) else 1)
         self._resumed: Path | None = None
         self._saved: Progress | None = None
 
@@ -121,7 +123,7 @@ class Trainer:
 
     def train(self) -> Outcome:
         """Train to the end. A signal leaves a complete checkpoint and raises Interrupted."""
-        with Interruption() as interruption:
+        with Interruption() as interruption, self.workers:
             try:
                 self._open()
                 reason = self._run(interruption)
@@ -187,19 +189,19 @@ class Trainer:
         """One update of the weights; a signal between two pieces undoes what was begun."""
         begun, place, random = time.perf_counter(), self.source.state(), random_state()
         batch = self.source.next()
-        pieces = [batch] if self.settings.accumulate == 1 else batch.split(self.settings.accumulate)
+        cut, together = self.settings.accumulate * self.workers.count, self.workers.count
+        pieces = [batch] if cut == 1 else batch.split(cut)
         losses: list[Tensor] = []
         tokens = 0
-        for piece in pieces:
+        for start in range(0, len(pieces), together):
             if interruption.signal is not None:
                 self.optimizer.zero_grad()
                 self.source.restore(place)
                 restore_random_state(random)
                 return
-            loss, count = self.module(piece)
-            loss.backward()
-            losses.append(loss.detach())
-            tokens += count
+            for loss, count in self.workers.learn(self.module, pieces[start : start + together]):
+                losses.append(loss)
+                tokens += count
         loss, norm = self._gather(losses, tokens)
         rate = self._update()
         self.progress.add_loss(loss)
@@ -293,3 +295,7 @@ class Trainer:
     def _tell(self, event: Event) -> None:
         for observer in self.observers:
             observer(event)
+
+
+def _on_cpu(module: nn.Module) -> bool:
+    return all(one.device.type == "cpu" for one in module.parameters())

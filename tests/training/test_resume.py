@@ -54,6 +54,7 @@ MODES = {
     "adamw, ema": {"average": "ema", "accumulate": 3},
     "muon, last": {"optimizer": "muon", "average": "last", "average_every": 3, "average_last": 2},
     "muon, none": {"optimizer": "muon", "schedule": "cosine", "accumulate": 2},
+    "muon, two workers": {"optimizer": "muon", "workers": 2, "accumulate": 2},
 }
 
 
