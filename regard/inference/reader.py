@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.model.transformer import EncoderOnly
 
 POOLINGS = ("mean", "first")
+FILLING = ("masked", "words")  # the outputs of models that guess words
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Reader:
         """The shape of the model."""
         return self.model.config
 
+    @property
+    def fills(self) -> bool:
+        """Whether it guesses hidden words, so that a mask written in a text is one."""
+        return self.config.output in FILLING
+
     def fill(
         self,
         text: str | Iterable[str],
@@ -77,7 +83,7 @@ class Reader:
 
         A mask is written as the tokenizer writes it, such as [MASK]. Any other iterable gives an iterator.
         """
-        self._needs("fill", "masked", "words")
+        self._needs("fill", *FILLING)
         _at_least_one("top", top)
 
         def read(label: Label, text: str, ids: list[int]) -> list[np.ndarray]:

@@ -31,8 +31,13 @@ def sides_read(
         )
     if target is not None:
         raise UsageError("a model that reads has no target; leave it out")
-    tokenizer = subject.tokenizer
-    return Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end]), None
+    return side_of_reader(subject, text), None
+
+
+def side_of_reader(reader: Reader, text: str) -> Side:
+    """A text between start and end; a mask written in it is one where the model fills them."""
+    tokenizer = reader.tokenizer
+    return Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end], reader.fills)
 
 
 def translation_without(model: Any, source: Side, target: Side, off: Sequence[Part]) -> str:

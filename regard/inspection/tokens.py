@@ -51,10 +51,16 @@ class Side:
 
     @classmethod
     def of_text(
-        cls, name: str, tokenizer: Tokenizer, text: str, first: Iterable[int] = (), last: Iterable[int] = ()
+        cls,
+        name: str,
+        tokenizer: Tokenizer,
+        text: str,
+        first: Iterable[int] = (),
+        last: Iterable[int] = (),
+        with_mask: bool = False,
     ) -> Side:
         """A text as its tokenizer cuts it, between the ids that stand before and after it."""
-        pieces = tokenizer.tokens(text, with_mask="mask" in tokenizer.specials)
+        pieces = tokenizer.tokens(text, with_mask)
         return cls(name, text, tuple(_label(tokenizer, [*first], pieces, [*last])), tokenizer)
 
     @classmethod

@@ -10,7 +10,7 @@ from regard.inference.translator import Translator
 from regard.inference.writer import Writer
 from regard.inference.writing import beginning
 from regard.inspection.pulls import Pull, check_pull, patches, write_pulled
-from regard.inspection.subjects import Subject
+from regard.inspection.subjects import Subject, side_of_reader
 from regard.inspection.tokens import Side
 from regard.inspection.trace import Inspection
 from regard.model.watch import Part
@@ -77,9 +77,7 @@ def text_of(writer: Writer, text: str, ids: Sequence[int]) -> Side:
 
 def read_by(reader: Reader, text: str) -> Side:
     """What an encoder reads: the text between start and end."""
-    tokenizer = reader.tokenizer
-    side = Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end])
-    return _fitting(reader, side, "the text")
+    return _fitting(reader, side_of_reader(reader, text), "the text")
 
 
 def said_by(translator: Translator, ids: Sequence[int]) -> Side:

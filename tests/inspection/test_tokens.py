@@ -35,7 +35,7 @@ def test_every_token_has_its_place_and_its_word(pieces):
 
 
 def test_a_special_token_is_a_word_of_its_own(words):
-    side = Side.of_text("source", words, "The [MASK] street", [words.start], [words.end])
+    side = Side.of_text("source", words, "The [MASK] street", [words.start], [words.end], with_mask=True)
     assert side.labels() == ["<start>", "The", "<mask>", "street", "<end>"]
     assert [token.special for token in side.tokens] == ["start", None, "mask", None, "end"]
     assert side.tokens[2].start == 4

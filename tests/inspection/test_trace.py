@@ -54,6 +54,28 @@ def test_what_was_translated_is_what_was_read(request, tokens):
     assert seen.target.ids[1:].tolist() == ids
 
 
+@pytest.mark.parametrize("tokens", ["words", "pieces"])
+@pytest.mark.parametrize(
+    ("family", "target", "changes"),
+    [
+        ("encoder-decoder", None, {}),
+        ("encoder-decoder", "L'[MASK] </s>", {}),
+        ("decoder-only", " </s> [MASK]", {}),
+        ("encoder-only", None, dict(output="classes", classes=2)),
+    ],
+)
+def test_a_special_token_written_in_a_text_is_read_as_text(request, tokens, family, target, changes):
+    tokenizer, text = request.getfixturevalue(tokens), "The [MASK] street </s>"
+    seen = inspect(subject(tokenizer, family=family, **changes), text, target=target)
+    read = seen.side("source" if family.startswith("encoder") else "target")
+    whole = text if family.startswith("encoder") else text + target
+    written = [token for token in read.tokens if token.start is not None]
+    assert [token.id for token in written] == tokenizer.encode(whole)
+    assert not {"mask", "end"} & {token.special for token in written}
+    if family == "encoder-decoder" and target is not None:
+        assert seen.side("target").ids[1:].tolist() == tokenizer.encode(target)
+
+
 def test_a_head_off_is_off_while_translating_too(words):
     translator, off = subject(words), [("cross", n, h) for n in range(2) for h in range(4)]
     plain, without = inspect(translator, ENGLISH), inspect(translator, ENGLISH, off=off)
