@@ -2,7 +2,8 @@
 
 Forward, loss, backward, clipping and the same fused AdamW for everybody; dropout where the paper has it
 (embeddings and residuals), none in attention. Translation is smoothed by 0.1: by each peer over full logits
-in torch's cross_entropy, by Regard in its own loss.
+in torch's cross_entropy, by Regard in its own loss. Regard runs as it is and, where there are threads for
+it, with two workers (`training.workers = 2`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from regard.training.compiling import compile_blocks
 from regard.training.objectives import Objective, build_objective
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
 from regard.training.settings import TrainingSettings
+from regard.training.workers import Workers
 
 DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
 START = 2  # begins a target
@@ -104,29 +106,32 @@ class _Ours:
         self._make, self._batch = make, batch
         self._settings = TrainingSettings(optimizer="adamw", clip=1.0)
 
-    def step(self, compiled: bool = False) -> Callable[[], None]:
-        objective, batch = self._make().train(), self._batch
+    def contender(self, compiled: bool = False, workers: int = 1) -> Contender:
+        objective, working = self._make().train(), Workers(workers).__enter__()
+        pieces = self._batch.split(workers)
         optimizer = build_optimizer(objective, self._settings)
         set_rate(optimizer, RATE)
         if compiled:
             compile_blocks(objective)
 
         def step() -> None:
-            loss, count = objective(batch)
-            loss.backward()
-            norm = scale_and_clip(gradients_of(optimizer), count, self._settings.clip)
-            torch.stack([loss.detach(), norm]).tolist()  # both are looked at, at every step
+            losses, counts = zip(*working.learn(objective, pieces), strict=True)
+            norm = scale_and_clip(gradients_of(optimizer), sum(counts), self._settings.clip)
+            torch.stack([*losses, norm]).tolist()  # all are looked at, at every step
             optimizer.step()
             optimizer.zero_grad()
 
-        return step
+        setting = COMPILED if compiled else "" if workers == 1 else f"{workers} workers"
+        return Contender(OURS, step, setting, leave=lambda: working.__exit__(None, None, None))
 
 
 def _contenders(ours: _Ours, peers: list[Peer], compiled: bool) -> list[Contender]:
-    contenders = [Contender(OURS, ours.step())]
+    contenders = [ours.contender()]
+    if torch.get_num_threads() > 1:
+        contenders.append(ours.contender(workers=2))
     contenders += [Contender(name, _step(make(), run)) for name, make, run in peers]
     if compiled and has_compiler():
-        contenders.append(Contender(OURS, ours.step(compiled=True), COMPILED))
+        contenders.append(ours.contender(compiled=True))
         contenders += [
             Contender(name, _step(make(), torch.compile(run)), COMPILED) for name, make, run in peers
         ]

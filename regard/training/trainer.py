@@ -81,7 +81,7 @@ class Trainer:
         self.state = TrainingState(
             module, self.optimizer, self.average, source, settings, Purpose(purpose, extra or {}, tokenizers)
         )
-        self.workers = Workers(settings.workers if _on_cpu(module) else 1)
+        self.workers = Workers.for_module(module, settings.workers)
         self._resumed: Path | None = None
         self._saved: Progress | None = None
 
@@ -295,7 +295,3 @@ class Trainer:
     def _tell(self, event: Event) -> None:
         for observer in self.observers:
             observer(event)
-
-
-def _on_cpu(module: nn.Module) -> bool:
-    return all(one.device.type == "cpu" for one in module.parameters())

@@ -8,6 +8,7 @@ that the same step gives the same bits however the threads take turns.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -18,6 +19,8 @@ import torch
 from torch import Tensor, _foreach_add_, nn  # pyright: ignore[reportPrivateImportUsage]
 
 from regard.model.dropout import drawing_from
+
+log = logging.getLogger("regard.training")
 
 Learned = tuple[Tensor, int]  # the summed loss of a piece, and how many predictions it is summed over
 
@@ -32,6 +35,14 @@ class Workers:
     def __init__(self, count: int = 1):
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
+
+    @classmethod
+    def for_module(cls, module: nn.Module, count: int) -> Workers:
+        """So many for a module on the CPU; one, and a line, where an accelerator does the work."""
+        others = {one.device.type for one in module.parameters()} - {"cpu"}
+        if others and count > 1:
+            log.info("one worker instead of %d: they share out a CPU, and this is %s", count, *others)
+        return cls(1 if others else count)
 
     def __enter__(self) -> Workers:
         if self.count > 1:

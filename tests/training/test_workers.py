@@ -115,6 +115,14 @@ def test_a_run_with_two_workers_is_that_with_two_pieces():
     assert losses[0][-1] < losses[0][0]
 
 
+def test_an_accelerator_needs_one(caplog):
+    caplog.set_level("INFO", "regard.training")
+    assert Workers.for_module(nn.Linear(2, 2), 3).count == 3
+    assert not caplog.messages
+    assert Workers.for_module(nn.Linear(2, 2, device="meta"), 3).count == 1
+    assert "one worker instead of 3" in caplog.text
+
+
 def test_workers_and_the_compiler_exclude_each_other():
     with pytest.raises(SettingError, match="workers"):
         TrainingSettings(workers=2, compile=True)
