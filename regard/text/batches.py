@@ -208,12 +208,19 @@ def scoring_windows(
 ) -> Iterator[TextBatch]:
     """Running text in order, each token predicted once in windows of at most `context`.
 
-    The first token has nothing before it and is scored only where `before` gives it something.
+    The first token has nothing before it and is scored only where `before` gives it something. Ids are
+    read as they are needed, since they may be more than memory holds.
     """
-    whole = ids if before is None else np.concatenate([[before], ids])
-    windows = [whole[start : start + context + 1] for start in range(0, len(whole) - 1, context)]
-    for first in range(0, len(windows), rows):
-        yield collate_windows(windows[first : first + rows], tokenizer.pad)
+    lead = [] if before is None else [before]
+    starts = range(0, len(ids) + len(lead) - 1, context)
+
+    def window(start: int) -> np.ndarray:
+        begin = start - len(lead)
+        end = begin + context + 1
+        return np.concatenate([lead, ids[:end]]) if begin < 0 else ids[begin:end]
+
+    for first in range(0, len(starts), rows):
+        yield collate_windows([window(start) for start in starts[first : first + rows]], tokenizer.pad)
 
 
 def _by_length(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -196,6 +196,13 @@ def test_scoring_predicts_each_token_once(bpe, length, context, rows, has_before
     for batch in batches:
         assert batch.input.shape[1] <= context
         assert np.array_equal(batch.input[batch.keys] + 1, batch.output[batch.keys])
+
+
+def test_scoring_holds_a_batch_and_not_the_text(bpe):
+    ids = np.broadcast_to(np.uint16(7), 10**12)  # more than any memory, and none of it there
+    first, second = islice(scoring_windows(ids, bpe, 8, 3, before=5), 2)
+    assert first.input.tolist() == [[5, *[7] * 7], [7] * 8, [7] * 8]
+    assert second.output.tolist() == [[7] * 8] * 3
 
 
 @pytest.mark.parametrize(("tokens", "seed"), [(0, 1), (10, -1)])
