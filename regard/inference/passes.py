@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.inference.request import check_numbers
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
 from regard.model.watch import Part, attention_path, watch
@@ -42,7 +43,8 @@ def forced(
             hidden = model.decode(ids)  # padding stands on the right, where no token of the text looks
         flat = torch.cat([row[: len(one)] for row, one in zip(hidden, inputs, strict=True)])
         chances = [_chances(model, *part) for part in _in_parts(flat, np.concatenate(outputs))]
-    return np.split(np.concatenate(chances), np.cumsum([len(one) for one in outputs])[:-1])
+    found = _sound(np.concatenate(chances))
+    return np.split(found, np.cumsum([len(one) for one in outputs])[:-1])
 
 
 @torch.inference_mode()
@@ -61,7 +63,7 @@ def cross_weights(
 def vectors(model: EncoderOnly, rows: Rows) -> list[np.ndarray]:
     """T D for each row: the contextual vector of every token."""
     ids, mask = _padded(model, rows)
-    hidden = model.encode(ids, mask).float().cpu().numpy()
+    hidden = _sound(model.encode(ids, mask).float().cpu().numpy())
     return [row[: len(one)] for row, one in zip(hidden, rows, strict=True)]
 
 
@@ -73,7 +75,7 @@ def word_probabilities(model: EncoderOnly, rows: Rows, places: Rows) -> list[np.
     found = []
     for row, some in zip(hidden, places, strict=True):
         wanted = row[torch.as_tensor(np.asarray(some), device=row.device)]
-        found.append(model.head(wanted[None])[0].float().softmax(-1).cpu().numpy())
+        found.append(_sound(model.head(wanted[None])[0].float().softmax(-1).cpu().numpy()))
     return found
 
 
@@ -81,7 +83,13 @@ def word_probabilities(model: EncoderOnly, rows: Rows, places: Rows) -> list[np.
 def class_probabilities(model: EncoderOnly, rows: Rows) -> np.ndarray:
     """The probability of every class for each row."""
     ids, mask = _padded(model, rows)
-    return model(ids, mask).float().softmax(-1).cpu().numpy()
+    return _sound(model(ids, mask).float().softmax(-1).cpu().numpy())
+
+
+def _sound(numbers: np.ndarray) -> np.ndarray:
+    """The same, unless the model has lost its senses."""
+    check_numbers(numbers)
+    return numbers
 
 
 def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:

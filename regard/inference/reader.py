@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
-from regard.inference.tokens import Choice, choices
+from regard.errors import ShapeError, UnknownName, UsageError, nearest
+from regard.inference.tokens import Choice, check_count, choices
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
 from regard.text.tokenizer import SPELLINGS, Piece, Tokenizer
 
@@ -84,7 +84,7 @@ class Reader:
         A mask is written as the tokenizer writes it, such as [MASK]. Any other iterable gives an iterator.
         """
         self._needs("fill", *FILLING)
-        _at_least_one("top", top)
+        check_count(top)
 
         def read(label: Label, text: str, ids: list[int]) -> list[np.ndarray]:
             if self.tokenizer.mask not in ids:
@@ -216,8 +216,3 @@ def _pooled(vectors: np.ndarray, pooling: str, normalise: bool) -> np.ndarray:
     vector = vectors[0] if pooling == "first" else vectors.mean(0)
     length = float(np.linalg.norm(vector))
     return vector / length if normalise and length else vector
-
-
-def _at_least_one(name: str, value: int) -> None:
-    if value < 1:
-        raise SettingError(f"{name} ({value}) must be 1 or more")

@@ -111,9 +111,9 @@ def unused(stepper: Stepper) -> Stepper:
     return stepper
 
 
-def check_numbers(log_probabilities: np.ndarray) -> None:
-    """A model that has lost its senses must not be searched for ever."""
-    if np.isnan(log_probabilities).any():
+def check_numbers(answers: np.ndarray) -> None:
+    """A model that has lost its senses must not be searched for ever, nor believed."""
+    if np.isnan(answers).any():
         raise CheckpointError("the model answers NaN, so its weights are damaged; load another checkpoint")
 
 

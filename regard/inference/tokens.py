@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from regard.errors import SettingError
 from regard.text.tokenizer import TextStream, Tokenizer
 
 # A stream of text settles within so many ids; more of what came before cannot change a piece.
@@ -106,10 +107,17 @@ def stream_after(tokenizer: Tokenizer, before: Sequence[int]) -> TextStream:
     return stream
 
 
+def check_count(top: int) -> None:
+    """Refuse to show less than one of the likeliest."""
+    if top < 1:
+        raise SettingError(f"top ({top}) must be 1 or more")
+
+
 def choices(
     tokenizer: Tokenizer, probabilities: np.ndarray, count: int, before: Sequence[int] = ()
 ) -> list[Choice]:
     """The likeliest tokens after some others, of V probabilities; equals in the order of their ids."""
+    check_count(count)
     order = np.argsort(-probabilities, kind="stable")[:count].tolist()
     texts = [pieces(tokenizer, [number], before)[0] for number in order]
     return [Choice(i, text, float(probabilities[i])) for i, text in zip(order, texts, strict=True)]

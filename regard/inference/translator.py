@@ -12,6 +12,7 @@ from regard.errors import SettingError, ShapeError, UsageError
 from regard.inference.alignment import Alignment
 from regard.inference.beam import BeamSettings
 from regard.inference.limits import length_penalty as penalty_of
+from regard.inference.request import check_numbers
 from regard.inference.tokens import Choice, Tokens, choices, pieces
 from regard.inference.translating import Source, Translating
 from regard.inference.translation import Translation
@@ -164,6 +165,7 @@ class Translator:
         prefix = np.array([self.tokenizers.target.start, *before])
         stepper.admit([prefix], [np.array(self._source("the text", text))])
         chances = stepper.step(prefix[-1:]).log_probabilities[0]
+        check_numbers(chances)
         return choices(self.tokenizers.target, np.exp(chances), top, before)
 
     def _stepper(self, off: Sequence[Part]) -> Stepper:

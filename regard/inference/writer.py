@@ -10,6 +10,7 @@ import numpy as np
 
 from regard.errors import SettingError
 from regard.inference.alignment import entropy
+from regard.inference.request import check_numbers
 from regard.inference.sampling import SamplingSettings
 from regard.inference.streaming import check_stops
 from regard.inference.tokens import Choice, choices
@@ -75,6 +76,7 @@ class Writer:
         temperature        0 always takes the likeliest token
         top_k, top_p, min_p, repetition_penalty      see SamplingSettings
         max_tokens         at most so many; fewer where the model's context is full
+        min_tokens         at least so many before an end token
         seed               of the random numbers; prompt i of many draws from seed + i
         stop               strings that end the text and are not part of it
         forbidden          words never said; no_repeat_ngram: so many tokens never stand twice
@@ -144,6 +146,7 @@ class Writer:
         stepper = task.stepper()
         stepper.admit([np.array(ids)])
         cooled = stepper.step(np.array(ids[-1:])).log_probabilities[0].astype(np.float64) / temperature
+        check_numbers(cooled)
         weights = np.exp(cooled - cooled.max())
         probabilities = weights / weights.sum()
         return NextWords(probabilities, float(entropy(probabilities)), self.tokenizer, ids)

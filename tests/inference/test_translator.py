@@ -163,6 +163,16 @@ def test_a_length_penalty_favours_longer_ones(guesser, sources):
     assert lengths[1] > lengths[0]
 
 
+def test_patience_waits_for_better_ones(guesser, sources):
+    hasty, patient = (
+        guesser.translate(sources[:40], patience=patience, length_penalty=2.0, max_length=20)
+        for patience in (0.25, None)
+    )
+    ranks = [[each.rank_score for each in found] for found in (hasty, patient)]
+    assert all(late >= early - 1e-6 for early, late in zip(*ranks, strict=True))
+    assert texts_of(hasty) != texts_of(patient)
+
+
 def test_lengths_are_kept(guesser, translator, sources):
     for beams in (1, 4):
         short = translator.translate(sources[:20], max_length=3, beams=beams)
@@ -308,6 +318,8 @@ def test_alternatives_are_the_distribution_at_a_position(translator):
     assert other[0].text == " chat"
     with pytest.raises(SettingError, match=r"position \(99\) must lie between 0 and"):
         translator.alternatives(text, 99)
+    with pytest.raises(SettingError, match=r"top \(-1\) must be 1 or more"):
+        translator.alternatives(text, 0, top=-1)
 
 
 def test_an_alignment_is_what_the_forced_pass_saw(translator):

@@ -4,14 +4,19 @@ import numpy as np
 import pytest
 import torch
 
+from regard.errors import CheckpointError
 from regard.inference.beam import Beam, BeamSettings
 from regard.inference.limits import Limits
+from regard.inference.reader import Reader
 from regard.inference.request import Request
 from regard.inference.sampling import Sampling, SamplingSettings
 from regard.inference.search import beam_search, greedy, run
+from regard.inference.translator import Translator
+from regard.inference.writer import Writer
 from regard.model.config import ModelConfig
 from regard.model.stepper import TorchStepper
 from regard.model.transformer import build_model
+from regard.text.pair import Tokenizers
 
 V, END = 40, (0, 1, 2)
 RNG = np.random.default_rng(2)
@@ -95,6 +100,46 @@ def test_a_beam_of_one_is_greedy(model):
     wide = beam_search(TorchStepper(model), asked(model, BeamSettings(beams=1, **limits), 20))
     narrow = greedy(TorchStepper(model), asked(model, Limits(**limits), 20))
     assert [told(each) for each in wide] == [told(each) for each in narrow]
+
+
+@pytest.fixture(scope="module")
+def broken(toy_model, toy_tokenizer):
+    """One of each family, with a weight that is no number."""
+
+    def model(**shape):
+        made = toy_model(**shape)
+        with torch.no_grad():
+            weight = next(w for name, w in made.named_parameters() if "0.feed_forward" in name)
+            weight.view(-1)[0] = float("nan")
+        return made
+
+    reads = dict(family="encoder-only")
+    return {
+        "translate": Translator(model(), Tokenizers.joint(toy_tokenizer)),
+        "complete": Writer(model(family="decoder-only"), toy_tokenizer),
+        "fill": Reader(model(**reads, output="masked"), toy_tokenizer),
+        "classify": Reader(model(**reads, output="classes", classes=2), toy_tokenizer),
+    }
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda toys: toys["translate"].translate("the cat"),
+        lambda toys: toys["translate"].translate("the cat", beams=1),
+        lambda toys: toys["translate"].score("the cat", "le chat"),
+        lambda toys: toys["translate"].alternatives("the cat", 0, translation="le chat"),
+        lambda toys: toys["complete"].complete("the cat"),
+        lambda toys: toys["complete"].next_words("the cat"),
+        lambda toys: toys["complete"].perplexity("the cat"),
+        lambda toys: toys["fill"].fill("the [MASK]"),
+        lambda toys: toys["fill"].embed("the cat"),
+        lambda toys: toys["classify"].classify("the cat"),
+    ],
+)
+def test_a_model_whose_weights_are_damaged_is_not_believed(broken, ask):
+    with pytest.raises(CheckpointError, match="the model answers NaN"):
+        ask(broken)
 
 
 def test_a_model_that_finds_all_ids_alike_takes_the_lowest():

@@ -83,7 +83,7 @@ def test_the_same_call_gives_the_same_bits(writer):
 def test_a_completion_does_not_depend_on_its_neighbours(writer):
     prompts = [prompt + end for end in ("", " and", "x y z", ".") for prompt in PROMPTS if prompt] * 5
     together = writer.complete(prompts, max_tokens=15, seed=9)
-    small = writer.complete(prompts, max_tokens=15, seed=9, batch_tokens=60)
+    small = writer.complete(prompts, max_tokens=15, seed=9, batch_tokens=60, window=7)
     alone = [writer.complete(prompt, max_tokens=15, seed=9 + i) for i, prompt in enumerate(prompts)]
     texts = [each.text for each in alone]
     assert [each.text for each in together] == texts
@@ -221,6 +221,8 @@ def test_the_next_words_are_all_of_them(writer):
     assert writer.next_words("the cat", temperature=0.1).entropy < writer.next_words("the cat").entropy
     with pytest.raises(SettingError, match=r"temperature \(0\)"):
         writer.next_words("the cat", temperature=0)
+    with pytest.raises(SettingError, match=r"top \(0\)"):
+        found.top(0)
     off = writer.next_words("the cat", off=[("decoder", 0, 1)])
     with watch(writer.model, only=(), off=[("decoder", 0, 1)]):
         assert off.probabilities == pytest.approx(np.exp(chances_after(writer, ids)), abs=1e-6)
