@@ -31,6 +31,7 @@ class Evaluation:
     outputs: list[str] = field(default_factory=list)
     unit: str = "examples"
     skipped: dict[str, int] = field(default_factory=dict)  # lines that could not be used, by reason
+    shortened: int = 0  # texts of which only the beginning was read
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -41,6 +42,7 @@ class Evaluation:
         return {
             **about,
             "skipped": self.skipped,
+            "shortened": self.shortened,
             "scores": [asdict(score) for score in self.scores],
             "confusion": table,
         }
@@ -48,6 +50,7 @@ class Evaluation:
     def __str__(self) -> str:
         lines = [f"{self.model} on {self.part}, {self.examples:,} {self.unit}"]
         lines += [f"skipped {count:,} lines: {reason}" for reason, count in self.skipped.items()]
+        lines += [f"shortened {self.shortened:,} texts"] if self.shortened else []
         lines += [f"loss {s.value:.4f}" if s.name == "loss" else str(s) for s in self.scores]
         if self.confusion is not None:
             lines += ["rows: the right label, columns: the model's", str(self.confusion)]
@@ -72,12 +75,13 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Asked:
-    """How to score: the width of the beam, sacreBLEU's tokenizer, samples of the bootstrap."""
+    """How to score, and where: the beam, sacreBLEU's tokenizer, samples of the bootstrap, the device."""
 
     beams: int = 4
     length_penalty: float = 0.6
     tokenize: str = "13a"
     bootstrap: int = 1000
+    device: str = "cpu"
 
 
 def evaluate(
@@ -91,13 +95,18 @@ def evaluate(
     Without a test part it is the validation part. `against` is a second model for the same text.
     """
     asked = asked or Asked()
-    first = Trained.load(model)
+    first = Trained.load(model, asked.device)
+    if first.objective != "translation" and replace(asked, device=Asked.device) != Asked():
+        raise UsageError(
+            f"{model} is for {first.objective}, and beams, length penalty and tokenize are for translations; "
+            "leave them out"
+        )
     part, corpus = _text(Path(model), first, files or {})
     examples = _Text(part, corpus)
     found = [_evaluate(str(model), first, examples, asked)]
     if against is None:
         return Judgement(found)
-    second = Trained.load(against)
+    second = Trained.load(against, asked.device)
     if second.objective != first.objective:
         raise UsageError(
             f"{model} is for {first.objective} and {against} for {second.objective}; compare two of one kind"
@@ -137,7 +146,13 @@ def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluat
     settings = ValidationTable(samples=0)
     found = measure(objective, trained, held, settings)
     evaluation = Evaluation(
-        name, text.part, len(data), found.scores, found.confusion, skipped=_skipped(data.report)
+        name,
+        text.part,
+        len(data),
+        found.scores,
+        found.confusion,
+        skipped=_skipped(data.report),
+        shortened=data.report.shortened.count,
     )
     if trained.objective == "writing":
         return replace(evaluation, examples=len(data["text"].ids), unit="tokens")

@@ -17,7 +17,7 @@ def settle(training: TrainingTable) -> TrainingTable:
     """Set threads as the run wants them and give the settings with what was decided for it."""
     if training.threads:
         torch.set_num_threads(training.threads)
-    return training.changed(threads=torch.get_num_threads(), device=_device(training.device))
+    return training.changed(threads=torch.get_num_threads(), device=find_device(training.device))
 
 
 def facts(training: TrainingTable) -> dict[str, Any]:
@@ -34,7 +34,8 @@ def facts(training: TrainingTable) -> dict[str, Any]:
     }
 
 
-def _device(wanted: str) -> str:
+def find_device(wanted: str) -> str:
+    """A device that can be used; "auto" is the best that is here."""
     if wanted == "auto":
         found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
         return next((name for name, there in found.items() if there), "cpu")

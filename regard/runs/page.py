@@ -74,13 +74,7 @@ def page(folder: RunFolder, course: Course) -> str:
 
 
 def _about(objective: str, facts: dict[str, Any], course: Course) -> str:
-    ends = {
-        "steps": "all steps done",
-        "patience": "stopped: no better for long",
-        "signal": "ended by a signal",
-    }
-    reason = (course.finished or {}).get("reason", "")
-    state = ends.get(reason, "not finished")
+    state = ENDS.get((course.finished or {}).get("reason", ""), "not finished")
     resumed = [f"resumed {len(course.resumed)} times"] if course.resumed else []
     machine = [
         f"{name} {facts[name]}" for name in ("device", "threads", "seed", "regard", "torch") if name in facts
@@ -92,11 +86,7 @@ def _figures(course: Course, facts: dict[str, Any]) -> Iterable[str]:
     best = course.best or (course.validations[-1] if course.validations else None)
     shown: dict[str, str] = {}
     if best is not None:
-        shown |= {
-            name.replace("_", " "): f"{value:.4g}"
-            for name, value in best["scores"].items()
-            if value is not None
-        }
+        shown |= _scores(best)
         shown["at step"] = f"{best['step']:,}"
     if facts.get("parameters"):
         shown["parameters"] = f"{facts['parameters']:,}"
@@ -120,9 +110,7 @@ def _samples(validations: Sequence[dict[str, Any]]) -> Iterable[str]:
         yield "<p class='about'>None were kept.</p>"
     for place, found in enumerate(reversed(with_samples)):
         texts = "".join(f"<pre>{escape(str(text))}</pre>" for text in found["samples"])
-        scores = ", ".join(
-            f"{k.replace('_', ' ')} {v:.4g}" for k, v in found["scores"].items() if v is not None
-        )
+        scores = ", ".join(f"{name} {value}" for name, value in _scores(found).items())
         mark = " open" if place == 0 else ""
         yield f"<details{mark}><summary>step {found['step']:,}: {escape(scores)}</summary>{texts}</details>"
 

@@ -10,6 +10,7 @@ from regard.checkpoints.folder import load_model, read_folder
 from regard.errors import CheckpointError
 from regard.inference.loading import model_folder
 from regard.model.transformer import Transformer
+from regard.runs.machine import find_device
 from regard.runs.recipe import SHAPES
 from regard.text.pair import Tokenizers
 
@@ -40,14 +41,17 @@ class Trained:
         return self.module.config.context
 
     @classmethod
-    def load(cls, folder: str | Path) -> Trained:
-        """The model of a model folder, or of a run's."""
+    def load(cls, folder: str | Path, device: str = "cpu") -> Trained:
+        """The model of a model folder, or of a run's, on a device."""
         read = read_folder(model_folder(folder))
+        place = find_device(device)
         labels = read.extra.get("labels", [])
         if not isinstance(labels, list) or len(labels) not in (0, read.config.classes):
             raise CheckpointError(f"{read.path} names {labels!r} for {read.config.classes} classes")
         words = Vocabularies(read.tokenizers(), tuple(map(str, labels)))
-        return cls(load_model(read).eval(), words, _objective(read.purpose, read.config.model_dump()))
+        return cls(
+            load_model(read).eval().to(place), words, _objective(read.purpose, read.config.model_dump())
+        )
 
 
 def _objective(purpose: str, config: dict[str, Any]) -> str:

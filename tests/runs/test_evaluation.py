@@ -68,7 +68,8 @@ def test_a_run_knows_its_test_part(copied):
 
 
 def test_without_a_test_part_it_is_the_validation_part(each):
-    found = evaluate(each.folder, asked=Asked(beams=1)).evaluations[0]
+    asked = Asked(beams=1) if each.recipe.objective == "translation" else None
+    found = evaluate(each.folder, asked=asked).evaluations[0]
     assert found.part == "the run's validation part (held out)"
     scores = {score.name: score.value for score in found.scores}
     assert scores["loss"] == pytest.approx(each.metrics["loss"], rel=1e-5)
@@ -108,6 +109,11 @@ def test_accuracy_agrees_with_the_confusion(small, tmp_path):
     assert {score.name: score.value for score in found.scores}["accuracy"] == pytest.approx(right)
     assert found.to_json()["confusion"]["counts"] == counts.tolist()
     assert "columns: the model's" in str(found)
+    assert (found.shortened, "shortened" in str(found)) == (0, False)
+    table.write_text(f"label\ttext\na\t{'a ' * 500}\nb\tb\n", encoding="utf-8")
+    cut = evaluate(run.folder, files={"labelled": str(table)}).evaluations[0]
+    assert (cut.shortened, cut.to_json()["shortened"]) == (1, 1)
+    assert "shortened 1 texts" in str(cut)
 
 
 def test_lines_that_cannot_be_scored_are_counted(copied, tmp_path):
@@ -138,6 +144,8 @@ def test_what_cannot_be_scored_is_told(copied, small, tmp_path):
         evaluate(copied.folder, small["writing"].folder)
     with pytest.raises(SettingError, match="classification learns from --labelled, and was given --text"):
         evaluate(small["classification"].folder, files={"text": "x"})
+    with pytest.raises(UsageError, match="is for writing, and beams, length penalty and tokenize are for"):
+        evaluate(small["writing"].folder, asked=Asked(beams=2))
     with pytest.raises(DataError, match="only a translation model"):
         write_outputs(evaluate(small["classification"].folder), tmp_path / "out")
     lone = tmp_path / "alone"

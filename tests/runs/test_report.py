@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -116,12 +117,16 @@ def test_text_of_models_and_users_is_only_ever_text(tmp_path, small):
     assert not re.search(r"<script|<b>20</b>\n|<i>|<u>", page)
 
 
-def test_a_run_without_steps_or_without_a_recipe_gives_no_report(tmp_path):
+def test_a_run_without_steps_or_without_a_recipe_gives_no_report(tmp_path, small):
     folder = RunFolder(tmp_path)
     write_report(folder)
     assert not folder.report.exists()
     with pytest.raises(UsageError, match="is no run"):
         write_report_of(tmp_path)
+    shutil.copy(small["writing"].folder / "recipe.toml", tmp_path)
+    with pytest.raises(UsageError, match="has not taken a step yet; regard train --resume"):
+        write_report_of(tmp_path)
+    assert not folder.report.exists()
 
 
 def test_every_chart_is_a_picture_with_something_on_it(tmp_path):

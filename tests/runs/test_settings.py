@@ -12,12 +12,13 @@ from regard.errors import DataError
 from regard.inference.writer import Writer
 from regard.runs.material import Material, gather
 from regard.runs.recipe import Recipe
+from regard.runs.run import prepare
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
 from regard.runs.tasks import translation, writing
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held
 from regard.runs.toml import merged
-from regard.runs.toys import small_settings
+from regard.runs.toys import builtin_data, small_settings
 from regard.runs.trained import Trained
 
 LETTERS = "abcdefgh"
@@ -212,6 +213,17 @@ def test_as_many_samples_as_were_asked_for(small_run, tmp_path):
     assert isinstance(run.model, Writer)
     greedy = run.model.complete("a b", temperature=0, max_tokens=3).text
     assert [sample.output for sample in found.samples] == [greedy] * 2
+
+
+@pytest.mark.parametrize("objective", ["translation", "writing", "masked", "classification"])
+def test_what_a_run_decides_of_training_reaches_the_trainer(objective, tmp_path):
+    changes = {"training": {"smoothing": 0.3, "tokens": 96, "seed": 5, "steps": 7, "body_rate": 0.5}}
+    small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
+    trainer = prepare(Recipe.load(objective, merged(small, changes)), tmp_path / "run").trainer
+    assert trainer.module.smoothing == 0.3
+    source = trainer.source.state()
+    assert (source["tokens"], source["seed"]) == (96, 5)
+    assert (trainer.settings.steps, trainer.settings.body_rate) == (7, 0.5)
 
 
 def test_only_so_many_sentences_are_translated(files):
