@@ -72,7 +72,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code; a mistake becomes one line on stderr."""
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="regard", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except RegardError as error:
         return _report(str(error), error.exit_code)
     except typer.TyperException as error:
@@ -91,7 +92,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> NoReturn:
     """Be the `regard` command."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed is None
         # A terminal that cannot show a letter shows a question mark, instead of ending the program.
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
     sys.exit(run())

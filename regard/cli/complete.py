@@ -6,20 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.lines import (
+from regard.cli.lines import Lines, as_json, switched_off
+from regard.cli.options import (
     AsJson,
     Device,
     Dtype,
     File,
-    Lines,
+    Forbid,
     Model,
+    NoRepeat,
     Off,
     Out,
     Text,
     Threads,
     Window,
-    as_json,
-    switched_off,
 )
 
 commands = typer.Typer()
@@ -44,13 +44,14 @@ def complete(
     ] = None,
     repetition_penalty: Annotated[float, typer.Option(help="Above 1 avoids what was said.")] = 1.0,
     max_tokens: Annotated[int, typer.Option(help="Tokens at most.")] = 100,
+    min_tokens: Annotated[int, typer.Option(help="Tokens at least, before an end token.")] = 0,
     seed: Annotated[int, typer.Option(help="Another seed, another text.")] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="Text that ends it; may be given again.")] = None,
-    forbid: Annotated[list[str] | None, typer.Option(help="A word not to use; may be given again.")] = None,
-    no_repeat: Annotated[
-        int | None, typer.Option(metavar="N", help="Never the same N tokens twice.", show_default=False)
-    ] = None,
-    echo: Annotated[bool, typer.Option("--echo", help="Print the prompt before it.")] = False,
+    forbid: Forbid = None,
+    no_repeat: NoRepeat = None,
+    echo: Annotated[
+        bool, typer.Option("--echo", help="Print the prompt before it, as --json does anyway.")
+    ] = False,
     off: Off = None,
     file: File = None,
     out: Out = None,
@@ -67,8 +68,8 @@ def complete(
     writer = load_for("complete", model, device, dtype, threads)
     options: dict[str, Any] = dict(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
-        max_tokens=max_tokens, seed=seed, stop=stop or (), forbidden=forbid or (), no_repeat_ngram=no_repeat,
-        off=switched_off(off),
+        max_tokens=max_tokens, min_tokens=min_tokens, seed=seed, stop=stop or (), forbidden=forbid or (),
+        no_repeat_ngram=no_repeat, off=switched_off(off),
     )  # fmt: skip
     if lines.text is not None and not json:
         lines.say(writer.stream(lines.text, **options), lines.text if echo else "")

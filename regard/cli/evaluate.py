@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.builtin import folder_of
 from regard.cli.files import Labelled, PlainText, Source, Target, Tsv, named
-from regard.cli.lines import Model
+from regard.cli.options import Device, Model
 
 commands = typer.Typer()
 
@@ -42,6 +42,7 @@ def evaluate(
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Of beam search.")] = 0.6,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
     outputs: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the translations.")] = None,
+    device: Device = "cpu",
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -54,9 +55,9 @@ def evaluate(
     if threads:
         torch.set_num_threads(threads)
     files = named(source=source, target=target, tsv=tsv, text=text, labelled=labelled)
-    asked = room.Asked(beams, length_penalty, tokenize)
+    asked = room.Asked(beams, length_penalty, tokenize, device=device)
     reading = room.reading_settings(read_overrides(settings or []))
     found = room.evaluate(model, against, {**files, **reading}, asked)
+    print(json.dumps(found.to_json(), indent=2) if as_json else found)
     if outputs is not None:
         room.write_outputs(found, outputs)
-    print(json.dumps(found.to_json(), indent=2) if as_json else found)

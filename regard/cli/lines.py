@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Annotated, Any
-
-import typer
-
-from regard.cli.builtin import folder_of
-
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model folder, or a run's, or demo.", callback=folder_of)
-]
-Text = Annotated[
-    str | None,
-    typer.Argument(metavar="[TEXT | -]", help="A text; - reads lines from stdin.", show_default=False),
-]
-File = Annotated[Path | None, typer.Option(metavar="FILE", help="Read lines from here.", show_default=False)]
-Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write here, not to stdout.", show_default=False)
-]
-Window = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Lines sorted by length together.", show_default=False)
-]
-Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, mps.")]
-Dtype = Annotated[
-    str | None, typer.Option(metavar="NAME", help="float32, or bfloat16 on accelerators.", show_default=False)
-]
-Threads = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default=False)]
-Off = Annotated[
-    list[str] | None,
-    typer.Option(metavar="PART", help="Switch off a head, cross.1.0, or a part; may be given again."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print an object a line for programs.")]
+from typing import IO, Any
 
 LONGEST_LINE = 1 << 26  # bytes; a model reads less, but may be asked to split
+LINE_EVERY = 10.0  # seconds between two plain lines about the progress
 
 
 class Lines:
@@ -65,7 +39,7 @@ class Lines:
         """How many lines are read before any is answered: one where a person types them."""
         from regard.inference.windows import WINDOW
 
-        typed = self._file is None and sys.stdin.isatty()
+        typed = self._file is None and sys.stdin is not None and sys.stdin.isatty()
         return self._window or (1 if typed else WINDOW)
 
     @property
@@ -79,10 +53,8 @@ class Lines:
             if self.text is not None:
                 print(*show(answers), sep="\n", file=output)
                 return
-            with _progress(self._out is not None) as advance:
-                for each in answers:
-                    print("\t".join(map(_one_line, show(each))), file=output, flush=True)
-                    advance(self._waiting.popleft())
+            for each in self._followed(answers):
+                print(_one_row(show(each)), file=output, flush=True)
 
     def say(self, pieces: Iterator[str], before: str = "") -> None:
         """Print pieces of one text as they come."""
@@ -92,23 +64,36 @@ class Lines:
                 print(piece, end="", file=output, flush=True)
             print(file=output)
 
-    def save(self, vectors: Any) -> None:
-        """Write vectors as an array of numpy, a row for each text."""
+    def save(self, vectors: Any, width: int) -> None:
+        """Write vectors as an array of numpy, a row for each text; no text, no row."""
         import numpy as np
 
         assert self._out is not None
-        np.save(self._out, vectors if self.text is not None else np.stack(list(vectors)))
+        self._out.touch()  # what cannot be written is found before the work; what is there stays till then
+        if self.text is None:
+            found = list(self._followed(vectors))
+            vectors = np.stack(found) if found else np.empty((0, width), np.float32)
+        np.save(self._out, vectors)
+
+    def _followed(self, answers: Any) -> Iterator[Any]:
+        """The answers to lines one by one, and how far they are."""
+        with _progress(self._out is not None) as advance:
+            for each in answers:
+                yield each
+                advance(self._waiting.popleft())
 
     def _opened(self) -> AbstractContextManager[IO[str]]:
         if self._out is None:
-            return nullcontext(sys.stdout)
+            return nullcontext(_stdout())
         return self._out.open("w", encoding="utf-8", newline="\n")
 
     def _read(self) -> Iterator[str]:
-        from regard.errors import DataError
+        from regard.errors import DataError, UsageError
         from regard.text.reading import NUL, read_lines, read_stream
 
         if self._file is None:
+            if sys.stdin is None:
+                raise UsageError("stdin is closed, so - has nothing to read; give a text, or --file FILE")
             lines = read_stream(sys.stdin.buffer, "stdin", LONGEST_LINE)
         else:
             lines = read_lines(self._file, LONGEST_LINE)
@@ -138,26 +123,75 @@ def _head(part: str) -> tuple[str, int, int] | None:
     return kind, int(numbers[0]), int(numbers[1])
 
 
+def _stdout() -> IO[str]:
+    """Where a program reads the answers, they are UTF-8 as the lines are, whatever the locale."""
+    if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    return sys.stdout
+
+
+def _one_row(columns: list[str]) -> str:
+    """Columns on one line; where there are several, a tab is nothing but their border."""
+    lines = map(_one_line, columns)
+    return next(lines) if len(columns) == 1 else "\t".join(line.replace("\t", " ") for line in lines)
+
+
 def _one_line(text: str) -> str:
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
+class Pace:
+    """How many lines and words are done, and how fast."""
+
+    def __init__(self):
+        self.lines = self.words = 0
+        self.begun = time.monotonic()
+
+    def add(self, words: int) -> None:
+        """A line of so many words is done."""
+        self.lines, self.words = self.lines + 1, self.words + words
+
+    def __str__(self) -> str:
+        speed = self.words / max(time.monotonic() - self.begun, 1e-3)
+        return f"{self.lines:,} lines, {self.words:,} words, {speed:,.0f} words/s"
+
+
 @contextmanager
 def _progress(to_file: bool) -> Iterator[Callable[[int], None]]:
-    """A bar with words a second where a person watches and the answers go elsewhere."""
-    if not sys.stderr.isatty() or (sys.stdout.isatty() and not to_file):
-        yield lambda words: None
+    """Words a second on stderr: a bar on a terminal, and without one a line now and then.
+
+    Nothing where a person sees the answers themselves, nor in the middle of a pipe.
+    """
+    pace = Pace()
+    if not to_file and (sys.stdout.isatty() or not sys.stderr.isatty()):
+        yield pace.add
+        return
+    if not sys.stderr.isatty():
+        yield _now_and_then(pace)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task, done = bar.add_task("reading"), [0, 0]
+        task = bar.add_task("reading")
 
         def advance(words: int) -> None:
-            done[0], done[1] = done[0] + 1, done[1] + words
-            speed = done[1] / max(bar.tasks[task].elapsed or 0.0, 1e-3)
-            bar.update(task, description=f"{done[0]:,} lines, {done[1]:,} words, {speed:,.0f} words/s")
+            pace.add(words)
+            bar.update(task, description=str(pace))
 
         yield advance
+
+
+def _now_and_then(pace: Pace) -> Callable[[int], None]:
+    """Print how far it is, the first time after a while: short work says nothing."""
+    due = pace.begun + LINE_EVERY
+
+    def advance(words: int) -> None:
+        nonlocal due
+        pace.add(words)
+        if time.monotonic() >= due:
+            due = time.monotonic() + LINE_EVERY
+            print(pace, file=sys.stderr, flush=True)
+
+    return advance

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.lines import Model
+from regard.cli.options import Model
 
 commands = typer.Typer()
 
@@ -50,6 +50,12 @@ def look(
     Layers, heads and tokens count from 0. A row shows where a token looks; in cross-attention, where the
     model looks in the source while it writes the word behind the arrow.
     """
+    if save is not None:
+        _check_used("--save", {"--compare": compare, "--rank": rank, "--json": as_json or None})
+    if rank is not None:
+        _check_used("--rank", {"--compare": compare, "--query": query, "--layer": layer, "--head": head})
+    if compare is not None:
+        _check_used("--compare", {"--kind": kind, "--layer": layer, "--head": head})
     from regard.inference.loading import load
     from regard.inspection.by_hand.board import Board
     from regard.inspection.looking import Look, Request
@@ -63,6 +69,15 @@ def look(
         _print_json(found.data())
     else:
         found.show(Board())
+
+
+def _check_used(option: str, others: dict[str, object]) -> None:
+    """Refuse what an option would leave without effect."""
+    from regard.errors import UsageError
+
+    idle = next((name for name, value in others.items() if value is not None), None)
+    if idle is not None:
+        raise UsageError(f"{idle} has no effect beside {option}; leave one of them out")
 
 
 def _print_json(value: Any) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import AsJson, Device, Dtype, File, Lines, Model, Out, Text, Threads, Window, as_json
+from regard.cli.lines import Lines, as_json
+from regard.cli.options import AsJson, Cut, Device, Dtype, File, Model, Out, Text, Threads, Window
 
 if TYPE_CHECKING:
     from regard.inference.reader import Classified, Filled
@@ -28,8 +29,6 @@ Examples:
   regard embed MODEL "a sentence" --json
   regard embed MODEL --file sentences.txt --out vectors.npy
 """
-
-Cut = Annotated[bool, typer.Option("--cut", help="Read the beginning of a text that is too long.")]
 
 
 @commands.command(epilog=FILL)
@@ -91,12 +90,16 @@ def embed(
 ) -> None:
     """Turn a text into a vector; --out with a name that ends in .npy saves an array."""
     lines = Lines(text, file, out, window)
+    from regard.errors import UsageError
     from regard.inference.loading import load_for
 
+    as_array = out is not None and out.suffix == ".npy"
+    if as_array and json:
+        raise UsageError(f"--out ({out}) is an array, which --json is not; leave one out")
     reader = load_for("embed", model, device, dtype, threads)
     found = reader.embed(lines.texts, pooling=pooling, normalise=normalise, cut=cut, window=lines.window)
-    if out is not None and out.suffix == ".npy":
-        lines.save(found)
+    if as_array:
+        lines.save(found, reader.config.width)
     else:
         lines.answer(found, _numbers_as_json if json else _numbers)
 

@@ -54,25 +54,25 @@ def train(
     list_recipes: Annotated[bool, typer.Option("--list", help="Show the recipes.")] = False,
 ) -> None:
     """Train a model on text files, by a recipe or a run file."""
-    if list_recipes:
-        return _list_recipes(as_json)
-    from regard.runs import run as room
-    from regard.runs.report import write_report_of
-    from regard.runs.toml import merged, read_overrides
-
-    changes = read_overrides(settings or [])
     files = {
         "source": source, "target": target, "tsv": tsv, "text": text, "labelled": labelled,
         "valid_source": valid_source, "valid_target": valid_target, "valid": valid,
         "test_source": test_source, "test_target": test_target, "test": test,
     }  # fmt: skip
     machine = {"threads": threads, "device": device, "seed": seed}
+    others = (*files.values(), *machine.values(), settings, tensorboard or None)
+    if list_recipes:
+        _check_alone("--list", "shows the recipes and trains nothing", recipe, out, resume, report, *others)
+        return _list_recipes(as_json)
     if report is not None:
-        _check_alone("--report", recipe, out, resume)
-        print(write_report_of(report))
-        return None
+        _check_alone("--report DIR", "is about a run that exists", recipe, out, resume, *others)
+        return _print_report(report, as_json)
+    from regard.runs import run as room
+    from regard.runs.toml import merged, read_overrides
+
+    changes = read_overrides(settings or [])
     if resume is not None:
-        _check_alone("--resume", recipe, out)
+        _check_alone("--resume DIR", "is about a run that exists", recipe, out)
         given = merged(room.as_settings(files, machine), changes)
         return _print_run(room.resume(resume, given, not quiet, tensorboard), as_json)
     run = room.train(
@@ -87,11 +87,20 @@ def train(
     return _print_run(run, as_json)
 
 
-def _check_alone(option: str, *others: object) -> None:
+def _check_alone(option: str, rule: str, *others: object) -> None:
+    """Refuse what would be given in vain."""
     from regard.errors import UsageError
 
     if any(other is not None for other in others):
-        raise UsageError(f"{option} DIR is about a run that exists; leave the recipe and other folders out")
+        away = "other folders" if option.startswith("--resume") else "other options"
+        raise UsageError(f"{option} {rule}; leave the recipe and {away} out")
+
+
+def _print_report(folder: Path, as_json: bool) -> None:
+    from regard.runs.report import write_report_of
+
+    path = write_report_of(folder)
+    print(json.dumps({"report": str(path)}) if as_json else path)
 
 
 def _list_recipes(as_json: bool) -> None:

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.lines import (
+from regard.cli.lines import Lines, as_json, switched_off
+from regard.cli.options import (
     AsJson,
     Device,
     Dtype,
     File,
-    Lines,
+    Forbid,
     Model,
+    NoRepeat,
     Off,
     Out,
     Text,
     Threads,
     Window,
-    as_json,
-    switched_off,
 )
 
 if TYPE_CHECKING:
@@ -43,13 +43,14 @@ def translate(
     beams: Annotated[int, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = 4,
     n_best: Annotated[int, typer.Option(help="Translations of each text.")] = 1,
     length_penalty: Annotated[float, typer.Option(help="More favours longer ones.")] = 0.6,
+    patience: Annotated[
+        float, typer.Option(help="Over when beams times this many have finished; more searches on.")
+    ] = 1.0,
     max_length: Annotated[int | None, typer.Option(help="Tokens at most.", show_default=False)] = None,
     min_length: Annotated[int, typer.Option(help="Tokens at least.")] = 0,
     prefix: Annotated[str, typer.Option(help="How the translation begins.", show_default=False)] = "",
-    forbid: Annotated[list[str] | None, typer.Option(help="A word not to use; may be given again.")] = None,
-    no_repeat: Annotated[
-        int | None, typer.Option(metavar="N", help="Never the same N tokens twice.", show_default=False)
-    ] = None,
+    forbid: Forbid = None,
+    no_repeat: NoRepeat = None,
     split: Annotated[str, typer.Option(help="What to do with a text too long: error, sentences.")] = "error",
     align: Annotated[bool, typer.Option("--align", help="Show target-source pairs of tokens.")] = False,
     off: Off = None,
@@ -71,6 +72,7 @@ def translate(
         beams=beams,
         n_best=n_best,
         length_penalty=length_penalty,
+        patience=patience,
         max_length=max_length,
         min_length=min_length,
         prefix=prefix,
@@ -81,11 +83,12 @@ def translate(
         off=switched_off(off),
         window=lines.window,
     )
-    lines.answer(found, as_json if json else _columns)
+    lines.answer(found, as_json if json else lambda each: _columns(each, n_best, align))
 
 
-def _columns(found: Translation) -> list[str]:
-    """The text, the next best, and the pairs of an alignment where it was asked for."""
+def _columns(found: Translation, n_best: int, align: bool) -> list[str]:
+    """As many texts as were asked for, and the pairs of an alignment; empty where there is none."""
+    texts = [found.text, *(other.text for other in found.others)]
     pairs = [] if found.alignment is None else found.alignment.pairs
-    aligned = [] if found.alignment is None else [" ".join(f"{target}-{source}" for target, source in pairs)]
-    return [found.text, *(other.text for other in found.others), *aligned]
+    aligned = [" ".join(f"{target}-{source}" for target, source in pairs)] if align else []
+    return [*texts, *[""] * (n_best - len(texts)), *aligned]

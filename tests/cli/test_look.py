@@ -146,6 +146,10 @@ def test_files(look, tmp_path, name):
         (["--off", "scalding"], "nothing in this model is called 'scalding'"),
         (["--save", "a.html", "--query", "anmal"], "no word 'anmal'"),
         (["--save", "a.txt"], "cannot save 'a.txt'"),
+        (["--save", "a.svg", "--rank", "it", "ran"], "--rank has no effect beside --save; leave one"),
+        (["--save", "a.svg", "--json"], "--json has no effect beside --save"),
+        (["--rank", "it", "ran", "--layer", "0"], "--layer has no effect beside --rank"),
+        (["--query", "it", "--compare", WIDE, "--head", "0"], "--head has no effect beside --compare"),
     ],
 )
 def test_a_mistake_is_one_line(capsys, folders, arguments, message):

@@ -104,6 +104,8 @@ def test_the_report_can_be_written_again(capsys, trained):
     (trained / "report.html").unlink()
     assert run(["train", "--report", str(trained)]) == 0
     assert capsys.readouterr().out.strip() == str(trained / "report.html")
+    assert run(["train", "--report", str(trained), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"report": str(trained / "report.html")}
     assert (trained / "report.html").is_file()
     assert (trained / "curves" / "loss.png").is_file()
 
@@ -117,6 +119,16 @@ def test_evaluate_prints_scores_with_signatures(capsys, trained):
     assert run(["evaluate", str(trained), "--beams", "1", "--json"]) == 0
     names = [score["name"] for score in json.loads(capsys.readouterr().out)["scores"]]
     assert names == ["loss", "perplexity", "BLEU", "BLEU lower-cased", "chrF2", "chrF2 lower-cased"]
+
+
+def test_scores_are_not_lost_with_outputs_that_cannot_be_written(capsys, trained, tmp_path):
+    outputs = tmp_path / "gone" / "outputs"
+    assert run(["evaluate", str(trained), "--beams", "1", "--outputs", str(outputs)]) == 1
+    printed = capsys.readouterr()
+    assert "BLEU" in printed.out
+    assert "No such file or directory" in printed.err
+    assert run(["evaluate", str(trained), "--device", "nowhere"]) == 2
+    assert "device (nowhere) cannot be used" in one_line(capsys)
 
 
 def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained, monkeypatch):
@@ -142,7 +154,9 @@ def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained
         (["train", "--resume", "gone"], 2, "gone is no run"),
         (["train", "writing", "--resume", "gone"], 2, "leave the recipe and other folders out"),
         (["train", "--resume", "gone", "--out", "here"], 2, "leave the recipe and other folders out"),
-        (["train", "--report", "gone", "--out", "here"], 2, "leave the recipe and other folders out"),
+        (["train", "--report", "gone", "--out", "here"], 2, "leave the recipe and other options out"),
+        (["train", "--report", "gone", "--seed", "3"], 2, "leave the recipe and other options out"),
+        (["train", "--list", "--set", "training.steps=3"], 2, "--list shows the recipes and trains nothing"),
         (["train", "gone.toml"], 2, "cannot read gone.toml"),
         (["evaluate", "gone"], 1, "gone is no folder"),
         (["evaluate", "gone", "--set", "training.steps=3"], 2, "means nothing to a trained model"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import subprocess
 import sys
@@ -27,6 +28,7 @@ def say(capsys, monkeypatch):
 
     def call(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        monkeypatch.setattr(room, "LINE_EVERY", math.inf)  # however slow this machine is
         code = run(list(map(str, arguments)))
         return SimpleNamespace(code=code, **dict(zip(("out", "err"), capsys.readouterr(), strict=True)))
 
@@ -71,6 +73,7 @@ def test_options_reach_the_translator(say, model_folders, guesser):
         ("--beams", 8, "--n-best", 3): dict(beams=8, n_best=3),
         ("--length-penalty", 3.0, "--max-length", 9): dict(length_penalty=3.0, max_length=9),
         ("--min-length", 7, "--no-repeat", 1): dict(min_length=7, no_repeat_ngram=1),
+        ("--patience", 0.25, "--length-penalty", 3.0): dict(patience=0.25, length_penalty=3.0),
         ("--prefix", "le chat", "--forbid", "le", "--forbid", "roi"): dict(
             prefix="le chat", forbidden=["le", "roi"]
         ),
@@ -96,6 +99,17 @@ def test_columns_are_lines_for_a_text_and_tabs_for_lines(say, model_folders):
     assert len(rows) == 3
     assert rows[0].split("\t")[-1] == alone.out.splitlines()[-1]
     assert rows[0].split("\t")[-1].split()[0].startswith("0-")
+
+
+def test_every_line_has_as_many_columns_whatever_it_holds(say, model_folders):
+    long = "the cat sees. " * 30  # which is split, and has neither others nor an alignment of its own
+    arguments = ("--n-best", 3, "--align", "--max-length", 4, "--split", "sentences")
+    found = say("translate", model_folders["translate"], "-", *arguments, stdin=as_lines([*TEXTS, long]))
+    rows = found.out.split("\n")[:-1]
+    assert [row.count("\t") for row in rows] == [3] * 7
+    assert [rows[1], rows[6].split("\t")[1:]] == ["\t\t\t", ["", "", ""]]
+    assert room._one_row(["a\tb\n", "c"]) == "a b \tc"
+    assert room._one_row(["a\tb\n"]) == "a\tb "
 
 
 def test_a_completion_is_shown_as_it_is_written(say, model_folders, writer):
@@ -124,6 +138,8 @@ def test_options_reach_the_writer(say, model_folders, writer):
     for arguments, options in given.items():
         found = say("complete", model_folders["complete"], "the cat", *arguments)
         assert found.out == writer.complete("the cat", **options).text + "\n"
+    least = say("complete", model_folders["complete"], "the cat", "--min-tokens", 9, "--max-tokens", 5)
+    assert least.err.startswith("error: min_length (9) must not be above max_length (5)")
 
 
 def test_masks_labels_and_vectors(say, model_folders, filler, classifier, tmp_path):
@@ -150,6 +166,10 @@ def test_masks_labels_and_vectors(say, model_folders, filler, classifier, tmp_pa
     out = tmp_path / "vectors.npy"
     assert say("embed", model_folders["fill"], "-", "--out", out, stdin=b"a\nthe cat\n").code == 0
     assert np.load(out) == pytest.approx(filler.embed(["a", "the cat"]), abs=1e-6)
+    assert say("embed", model_folders["fill"], "-", "--out", out, stdin=b"").code == 0
+    assert np.load(out).shape == (0, filler.config.width)
+    both = say("embed", model_folders["fill"], "a", "--out", out, "--json")
+    assert (both.code, both.err.count("\n")) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +184,7 @@ def test_masks_labels_and_vectors(say, model_folders, filler, classifier, tmp_pa
         (["translate", "MODEL", "-"], b"a\n\xff\xfe\n", 1, "line 2 of stdin: not UTF-8"),
         (["translate", "MODEL", "--file", "nothing.txt"], b"", 1, "nothing.txt"),
         (["translate", "MODEL", "x", "--beams", "0"], b"", 2, "beams (0)"),
+        (["translate", "MODEL", "x", "--patience", "0"], b"", 2, "patience (0.0)"),
         (["translate", "MODEL", "x", "--off", "cross.0.99"], b"", 2, "no head 99"),
         (["translate", "MODEL", "x", "--split", "word"], b"", 2, "unknown split 'word'"),
         (["translate", "MODEL", "x", "--dtype", "bfloat16"], b"", 2, "for accelerators"),
@@ -210,16 +231,42 @@ def test_odd_text_is_answered_or_refused_in_one_clear_line(say, model_folders, c
         assert found.out == "\n"
 
 
-def test_the_bar_is_for_people_alone(monkeypatch, capsys):
+def test_progress_is_a_bar_for_people_and_lines_elsewhere(monkeypatch, capsys):
     with room._progress(True) as advance:
         advance(3)
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == ""  # short work says nothing
+    monkeypatch.setattr(room, "LINE_EVERY", 0.0)
+    with room._progress(True) as advance:
+        advance(3)
+        advance(4)
+    with room._progress(False) as advance:
+        advance(5)
+    plain = capsys.readouterr().err.splitlines()
+    assert [line.rpartition(", ")[0] for line in plain] == ["1 lines, 3 words", "2 lines, 7 words"]
+    assert all(line.endswith(" words/s") for line in plain)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
     with room._progress(True) as advance:
         advance(3)
         advance(4)
     assert "2 lines, 7 words" in capsys.readouterr().err
+
+
+def test_answers_are_utf8_whatever_the_locale(model_folders, monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="replace")
+    lines = io.TextIOWrapper(io.BytesIO("le chien âgé 🙂\n".encode()), encoding="ascii")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stdin", lines)
+        assert run(["complete", str(model_folders["complete"]), "-", "--echo", "--max-tokens", "1"]) == 0
+    assert out.buffer.getvalue().decode("utf-8").startswith("le chien âgé 🙂")
+
+
+def test_a_closed_stdin_is_told(model_folders, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(["embed", str(model_folders["fill"]), "-"]) == 2
+    assert capsys.readouterr().err.startswith("error: stdin is closed")
+    assert run(["embed", str(model_folders["fill"]), "the cat"]) == 0
 
 
 def test_a_person_who_types_gets_each_answer_at_once(monkeypatch):

@@ -1,0 +1,40 @@
+"""The options that several commands share, each named once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.builtin import folder_of
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model folder, or a run's, or demo.", callback=folder_of)
+]
+Text = Annotated[
+    str | None,
+    typer.Argument(metavar="[TEXT | -]", help="A text; - reads lines from stdin.", show_default=False),
+]
+File = Annotated[Path | None, typer.Option(metavar="FILE", help="Read lines from here.", show_default=False)]
+Out = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write here, not to stdout.", show_default=False)
+]
+Window = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Lines sorted by length together.", show_default=False)
+]
+Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, mps.")]
+Dtype = Annotated[
+    str | None, typer.Option(metavar="NAME", help="float32, or bfloat16 on accelerators.", show_default=False)
+]
+Threads = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default=False)]
+Forbid = Annotated[list[str] | None, typer.Option(help="A word not to use; may be given again.")]
+NoRepeat = Annotated[
+    int | None, typer.Option(metavar="N", help="Never the same N tokens twice.", show_default=False)
+]
+Off = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PART", help="Switch off a head, cross.1.0, or a part; may be given again."),
+]
+Cut = Annotated[bool, typer.Option("--cut", help="Read the beginning of a text that is too long.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print an object a line for programs.")]
