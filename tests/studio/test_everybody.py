@@ -1,14 +1,16 @@
-"""For everybody: axe-core's rules, the keyboard alone, narrow and wide, dark and light, less motion."""
+"""For everybody: axe-core's rules, the keyboard alone, narrow, wide and zoomed, every colour, less motion."""
 
 from __future__ import annotations
 
 import re
+from io import BytesIO
 
 import numpy as np
 import pytest
+from PIL import Image
 from playwright.sync_api import expect
 
-from .person import READ_COLOURS, Person
+from .person import READ_COLOURS, Person, pixels
 from .watching import violations, visitor
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -59,10 +61,10 @@ def test_the_tour_and_an_error_pass_too(person):
     assert violations(person.page) == []
 
 
-@pytest.mark.parametrize("width", [360, 640, 1920])
-def test_nothing_hangs_over_the_edge(browser, studio, width):
-    """640 is also how much is seen of 1280 at a zoom of 200 %."""
-    with visitor(browser, studio, viewport={"width": width, "height": 740}) as (context, _):
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (640, 400), (720, 450), (1920, 1000)])
+def test_nothing_hangs_over_the_edge(browser, studio, width, height):
+    """640 x 400 is what is seen of 1280 x 800 at a zoom of 200 %, 720 x 450 of 1440 x 900."""
+    with visitor(browser, studio, viewport={"width": width, "height": height}) as (context, _):
         person = Person(context.new_page(), studio)
         for place in PLACES:
             settle(person, place)
@@ -195,6 +197,53 @@ def test_forced_colours_are_respected(browser, studio, inspect):
         row = person.matrix.get_by_role("row").nth(5).get_by_role("gridcell")
         expect(row).to_have_text([f"{weight:.4f}" for weight in expected[4]])
         assert violations(person.page) == []
+
+
+ASKED = ".words.source .word:not(.is-answering:not(.is-asking))"  # the word looked at has a ring of its own
+CHOSEN = {
+    "look": [".tabs button", ".segments button", ".block-attention", ".thumb-open", ASKED],
+    "compare": [".tabs button", ".watch-words .chip"],
+    "write": [".tabs button", ".write-text .chip"],
+}
+
+
+def edge_of(element):
+    """How colourful an element is at its edge, where all that is not chosen is black, white or grey."""
+    seen = np.array(Image.open(BytesIO(element.screenshot())).convert("RGB")).astype(int)
+    return np.ptp(seen[len(seen) // 2, 1])
+
+
+@pytest.mark.parametrize("place", CHOSEN)
+def test_what_is_chosen_is_seen_in_forced_colours(browser, studio, place):
+    """Washes and shadows are gone there; the colour of selections must do, on what is chosen alone."""
+    with visitor(browser, studio, forced_colors="active") as (context, _):
+        person = Person(context.new_page(), studio)
+        settle(person, place)
+        for kind in CHOSEN[place]:
+            chosen, other = (
+                person.page.locator(f"{kind}:is([aria-pressed={down}], [aria-selected={down}]):visible").first
+                for down in ("true", "false")
+            )
+            expect(chosen).to_be_visible()
+            assert edge_of(chosen) > 40, kind
+            assert other.count() == 0 or edge_of(other) < 10, kind
+        if place == "look":
+            root = person.page.locator(".regard").element_handle()
+            pin = person.page.evaluate(READ_COLOURS, [root, ["--pin"]])[0]
+            marks = pixels(person.page.locator(".picture-matrix canvas").nth(1))[..., :3]
+            assert (np.abs(marks - pin).max(-1) <= 8).any(), "the pinned cell has its ring"
+
+
+def test_the_focus_is_seen_in_forced_colours(browser, studio):
+    with visitor(browser, studio, forced_colors="active") as (context, _):
+        page = Person(context.new_page(), studio).look(**LOOK).page
+        for _ in range(5):
+            page.keyboard.press("Tab")
+            ring = page.evaluate(
+                """() => { const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement);
+                return [outlineStyle, parseFloat(outlineWidth)]; }"""
+            )
+            assert ring == ["solid", 3]
 
 
 def test_every_picture_has_a_sentence_and_a_table(person):
