@@ -34,13 +34,14 @@ def save(
     head: int | None = None,
     words: bool = False,
     query: int | str | None = None,
+    tab: str | None = None,
     notes: Notes | None = None,
 ) -> Path:
     """Write what the ending of the name asks for.
 
     A picture shows the last layer of cross-attention, or of the only kind, where nothing is chosen. With
-    `words`, pieces are merged to words. `query` and `notes` are for pages alone: the
-    word whose row is pinned, and what may be said about words.
+    `words`, pieces are merged to words. `query`, `tab` and `notes` are for pages alone: the word whose row is
+    pinned, the tab that is open ("translate"), and what may be said about words.
     """
     path = Path(path)
     if kind is not None:
@@ -50,7 +51,7 @@ def save(
     if ending == ".html":
         from regard.inspection.keeping import Choice, save_page
 
-        save_page(seen, path, Choice(kind, layer, head, query, words), notes)
+        save_page(seen, path, Choice(kind, layer, head, query, words, tab), notes)
     elif ending in writers:
         writers[ending](seen, path, kind, layer, head, words)
     else:

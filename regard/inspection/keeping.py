@@ -1,7 +1,8 @@
 """One sentence to keep: the data that the view draws without a model, and a page that holds both.
 
-A kept page fetches nothing. Its own policy lets its one script and its one style be used, known by their
-hashes, and no host be asked; what people and models wrote stands in it as data.
+A kept page fetches nothing. Its own policy lets its scripts and its one style be used, known by their hashes,
+and no host be asked; what people and models wrote stands in it as data. The view's script and the sheets are
+deflated, which every browser of the last years undoes by itself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import hashlib
 import html
 import json
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +25,9 @@ from regard.inspection.bundle import VIEW, bundle
 from regard.inspection.glance import Glance, most_telling
 from regard.inspection.trace import Inspection
 
-LARGEST = 950_000  # letters of view and sheets up to which more is kept than the maps need
+LARGEST = (
+    950_000  # letters of view and sheets, as they are written, up to which more is kept than the maps need
+)
 FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
 TITLE = 80  # letters of the sentence that a title holds at most
 PAGE = """<!doctype html>
@@ -41,14 +45,28 @@ PAGE = """<!doctype html>
 <div id="studio" class="regard"></div>
 <noscript><p>A script inside this page draws it, and scripts are switched off here.</p></noscript>
 <script type="application/json" id="kept">{data}</script>
-<script>{script}</script>
+<script type="text/plain" id="view">{script}</script>
+<script>{unpacking}</script>
 </body>
 </html>
 """
 POLICY = (
-    "default-src 'none'; script-src '{script}'; style-src '{style}'; img-src data: blob:; "
+    "default-src 'none'; script-src '{script}' '{unpacking}'; style-src '{style}'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
+UNPACKING = """
+(async () => {
+  const packed = atob(document.getElementById("view").textContent);
+  const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const script = document.createElement("script");
+  script.textContent = await new Response(plain).text();
+  document.body.append(script);
+})().catch(() => {
+  const told = "This browser cannot unpack this page; open it in a newer one.";
+  document.getElementById("studio").textContent = told;
+});
+"""
 BEGIN = """
 const kept = JSON.parse(document.getElementById("kept").textContent);
 view.startKept(document.getElementById("studio"), kept, { values: kept.values });
@@ -64,12 +82,14 @@ class Choice:
     head: int | None = None
     query: int | str | None = None
     words: bool = False
+    tab: str | None = None
 
 
 def save_page(seen: Inspection, path: Path, choice: Choice, notes: showing.Notes | None = None) -> None:
     """Write a page that shows this inspection wherever it is opened."""
     style, script = read_style(), f"const view = {bundle()};{BEGIN}"
-    data = keep(seen, choice, LARGEST - len(style) - len(script), notes or showing.NOTHING)
+    room = LARGEST - len(style) - len(packed(script.encode()))
+    data = keep(seen, choice, room, notes or showing.NOTHING)
     text = " ".join(_text(seen).split())
     title = text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
     page = write_page(f"{title} · Regard", style, script, data)
@@ -84,14 +104,18 @@ def read_style() -> str:
 
 def write_page(title: str, style: str, script: str, data: Any) -> str:
     """A page of its parts; no text in it can end the element that it stands in."""
-    for name, text in (("style", style), ("script", script)):
-        if f"</{name}" in text.lower() or "<!--" in text:
-            raise DataError(
-                f"the view's {name} holds </{name} or <!--, which could end it; write it otherwise"
-            )
-    policy = POLICY.format(script=_hash(script), style=_hash(style))
+    if "</style" in style.lower() or "<!--" in style:
+        raise DataError("the view's style holds </style or <!--, which could end it; write it otherwise")
+    parts = {"style": style, "script": script, "unpacking": UNPACKING}
+    policy = POLICY.format(**{name: _hash(text) for name, text in parts.items()})
     told = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
-    return PAGE.format(policy=policy, title=html.escape(title), style=style, data=told, script=script)
+    written = {**parts, "script": packed(script.encode())}
+    return PAGE.format(policy=policy, title=html.escape(title), data=told, **written)
+
+
+def packed(data: bytes) -> str:
+    """Data deflated, in base64; the view's `inflate` undoes it."""
+    return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
 def keep(
@@ -118,13 +142,16 @@ def keep(
         "trace": {**showing.describe(seen, found, notes), **said},
         "vocabulary": vocabulary,
         "sheets": shelf.sheets,
-        "values": {"words": True} if choice.words else {},
+        "values": {
+            **({"words": True} if choice.words else {}),
+            **({"tab": choice.tab} if choice.tab else {}),
+        },
     }
 
 
 def pin(seen: Inspection, choice: Choice, found: Glance) -> dict[str, Any]:
     """The choice made whole: kind, layer, head and query."""
-    if replace(choice, words=False) == Choice():
+    if replace(choice, words=False, tab=None) == Choice():
         return found.pinned.place
     kind = choice.kind or _kind_of(seen, choice.query)
     layer = seen.layers(kind) - 1 if choice.layer is None else choice.layer
@@ -170,22 +197,24 @@ def describe_model(seen: Inspection) -> dict[str, Any]:
 
 
 class _Shelf:
-    """Sheets by their path, in base64; what is offered is taken as long as there is room."""
+    """Sheets by their path, packed; what is offered is taken as long as there is room."""
 
     def __init__(self, room: int):
         self.room, self.sheets = room, {}
 
     def put(self, sheets: Mapping[str, bytes]) -> None:
-        letters = {path: base64.b64encode(sheet).decode() for path, sheet in sheets.items()}
-        self.sheets |= letters
-        self.room -= sum(map(len, letters.values()))
+        self._take({path: packed(sheet) for path, sheet in sheets.items()}, 0)
 
     def offer(self, sheets: Mapping[str, bytes], besides: int = 0) -> bool:
-        fits = besides + sum(len(sheet) for sheet in sheets.values()) * 4 / 3 < self.room
+        letters = {path: packed(sheet) for path, sheet in sheets.items()}
+        fits = besides + sum(map(len, letters.values())) < self.room
         if fits:
-            self.room -= besides
-            self.put(sheets)
+            self._take(letters, besides)
         return fits
+
+    def _take(self, letters: Mapping[str, str], besides: int) -> None:
+        self.sheets |= letters
+        self.room -= besides + sum(map(len, letters.values()))
 
 
 def _maps(seen: Inspection) -> Iterator[tuple[str, bytes]]:

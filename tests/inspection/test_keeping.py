@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 
 from regard.errors import DataError, RegardError
 from regard.inference.translator import Translator
-from regard.inspection.keeping import Choice, keep, save_page, write_page
+from regard.inspection.keeping import UNPACKING, Choice, keep, save_page, write_page
 from regard.inspection.trace import inspect
 from regard.inspection.wire import unpack
 from regard.model.config import ModelConfig
@@ -61,6 +62,15 @@ def kept_data(page: str):
     return json.loads(Elements(page).texts("script")[0])
 
 
+def inflate(text: str) -> bytes:
+    """What the page does with what is packed."""
+    return zlib.decompress(base64.b64decode(text))
+
+
+def sheets_of(kept):
+    return {path: unpack(inflate(sheet)) for path, sheet in kept["sheets"].items()}
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_cannot_leave_its_element(text):
     plain = Elements(write_page("plain", **PARTS, data={"text": "plain"}))
@@ -72,28 +82,40 @@ def test_text_cannot_leave_its_element(text):
     assert page.partition("</title>")[2].isascii()
 
 
-@pytest.mark.parametrize("part", ["style", "script"])
-@pytest.mark.parametrize("text", ["</{}>", "</{} x", "a <!-- b"])
-def test_a_view_that_could_end_its_element_is_refused(part, text):
-    with pytest.raises(DataError, match=f"the view's {part} holds"):
-        write_page("title", **{**PARTS, part: text.format(part)}, data={})
+@pytest.mark.parametrize("text", ["</style>", "</STYLE x", "a <!-- b"])
+def test_a_style_that_could_end_its_element_is_refused(text):
+    with pytest.raises(DataError, match="the view's style holds"):
+        write_page("title", **{**PARTS, "style": text}, data={})
 
 
-def test_the_policy_names_the_two_hashes_and_no_host():
+@pytest.mark.parametrize("script", ["view();", "a = '</script>' + `<!-- “ü” \\u2028`; // \n/[/]'/.test(a)"])
+def test_the_script_is_packed_as_it_is(script):
+    parsed = Elements(write_page("title", **{**PARTS, "script": script}, data={}))
+    _, view, unpacking = parsed.texts("script")
+    assert inflate(view).decode() == script
+    assert unpacking == UNPACKING
+
+
+def test_the_policy_names_the_hashes_and_no_host():
     page = write_page("title", **PARTS, data={})
     attributes = [attrs for tag, attrs in Elements(page).found if tag == "meta"]
     (policy,) = [one["content"] for one in attributes if one.get("http-equiv") == "Content-Security-Policy"]
     for name, text in PARTS.items():
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"{name}-src 'sha256-{digest}'" in policy
+        assert f"{name}-src 'sha256-{digest_of(text)}'" in policy
+    assert policy.count("'sha256-") == 3
+    assert f" 'sha256-{digest_of(UNPACKING)}'; style-src" in policy
     assert policy.startswith("default-src 'none';")
     assert not re.search(r"unsafe|https?:|\*|'self'", policy)
+
+
+def digest_of(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def test_every_map_is_kept_as_it_is(words):
     seen = look(words)
     kept = keep(seen, Choice())
-    sheets = {path: unpack(base64.b64decode(sheet)) for path, sheet in kept["sheets"].items()}
+    sheets = sheets_of(kept)
     for kind in seen.kinds:
         for layer in range(2):
             sheet = sheets[f"attention/{kind}/{layer}"]
@@ -112,8 +134,9 @@ def test_the_steps_of_the_pinned_cell_are_kept(words):
     kept = keep(seen, Choice("encoder", 1, 2, "it"))
     query = seen.source.find("it")[0]
     assert kept["trace"]["pinned"] == {"kind": "encoder", "layer": 1, "head": 2, "query": query}
-    sheet = unpack(base64.b64decode(kept["sheets"][f"steps/encoder/1/2/{query}"]))
-    assert np.allclose(sheet.arrays["weights"], seen.attention("encoder", 1, 2)[query], atol=1e-6)
+    sheet = sheets_of(kept)[f"steps/encoder/1/2/{query}"]
+    for step in seen.steps("encoder", 1, 2, query):
+        assert np.array_equal(sheet.arrays[step.name], step.value.astype(np.float32)), step.name
     assert sheet.meta["agree"]
 
 
@@ -134,6 +157,13 @@ def test_what_is_chosen_is_pinned(words, choice, expected):
     assert {name: pinned[name] for name in expected} == expected
     assert pinned["head"] in range(4)
     assert pinned["query"] in range(len(seen.sides(pinned["kind"])[0]))
+
+
+def test_a_tab_is_opened_and_pins_nothing(words):
+    seen = look(words)
+    kept = keep(seen, Choice(tab="translate"))
+    assert kept["values"] == {"tab": "translate"}
+    assert kept["trace"]["pinned"] == keep(seen, Choice())["trace"]["pinned"]
 
 
 def test_a_page_opens_with_words_where_they_are_chosen(pieces):
@@ -158,7 +188,7 @@ def test_every_family_can_be_kept(words, family, output, next_word):
 
 
 def test_what_does_not_fit_is_left_out_whole(words):
-    kept = keep(look(words), Choice(), room=26_000)
+    kept = keep(look(words), Choice(), room=20_000)
     assert kept["vocabulary"] is None
     assert not any(path.startswith("next/") for path in kept["sheets"])
     assert sum(path.startswith("steps/") for path in kept["sheets"]) < 4
@@ -167,11 +197,14 @@ def test_what_does_not_fit_is_left_out_whole(words):
 
 @pytest.fixture(scope="module")
 def demo_sized():
-    """A model of the demo's size that has learned nothing, and a sentence of twenty words."""
+    """A model that has learned nothing, a layer larger than the demo's, and a sentence of twenty words.
+
+    Its vocabulary is the largest that the demo's recipe allows.
+    """
     torch.manual_seed(0)
-    tokenizer = Tokenizer.learn([" ".join(f"word{n}" for n in range(1200))], kind="word", vocabulary=1200)
+    tokenizer = Tokenizer.learn([" ".join(f"word{n}" for n in range(4000))], kind="word", vocabulary=4000)
     config = ModelConfig(
-        vocabulary=tokenizer.vocabulary, layers=3, width=128, heads=4, feed_forward_width=384, context=64
+        vocabulary=tokenizer.vocabulary, layers=4, width=128, heads=4, feed_forward_width=384, context=64
     )
     translator = Translator(build_model(config).eval(), Tokenizers.joint(tokenizer))
     return translator, " ".join(f"word{n}" for n in range(20))
@@ -185,7 +218,8 @@ def test_a_sentence_of_twenty_words_takes_less_than_a_megabyte(demo_sized, tmp_p
     data = kept_data(page.read_text(encoding="utf-8"))
     assert data["trace"]["pinned"] == {"kind": "cross", "layer": 2, "head": 1, "query": 5}
     assert "next/20" in data["sheets"]
-    assert sum(path.startswith("steps/") for path in data["sheets"]) >= 4
+    assert sum(path.startswith("attention/") for path in data["sheets"]) == 12
+    assert sum(path.startswith("steps/") for path in data["sheets"]) >= 8
 
 
 def test_a_page_has_a_title_and_a_language(words, tmp_path):

@@ -2,12 +2,12 @@
  * The same answers out of a saved file or a notebook, where no model is at hand.
  *
  * data = {model, trace, vocabulary, sheets}: Model and Trace as the server gives them, vocabulary a list of
- * strings or null, and sheets a table from the path of a request to its sheet in base64 or as bytes:
- * "overview", "attention/encoder/0" (tokens; words are merged here), "vectors/source",
- * "steps/encoder/2/1/8", "next/3". What is not there cannot be asked for.
+ * strings or null, and sheets a table from the path of a request to its sheet, deflated and in base64: "overview",
+ * "attention/encoder/0" (tokens; words are merged here), "vectors/source", "steps/encoder/2/1/8", "next/3". What is
+ * not there cannot be asked for.
  */
 
-import { unpack } from "./wire.js";
+import { inflate, unpack } from "./wire.js";
 
 const ABSENT = "This file holds what it was saved with and no more; open the sentence in `regard studio` to go on.";
 const NO_STEPS = "The steps of this cell were not saved with the file; open the sentence in `regard studio` for them.";
@@ -49,7 +49,7 @@ export class KeptSource {
   }
 
   async layer(id, kind, layer, words = false) {
-    const sheet = this.sheet(`attention/${kind}/${layer}`);
+    const sheet = await this.sheet(`attention/${kind}/${layer}`);
     return words ? this.merged(sheet, kind) : sheet;
   }
 
@@ -69,9 +69,9 @@ export class KeptSource {
     return null;
   }
 
-  sheet(path, absence = ABSENT) {
+  async sheet(path, absence = ABSENT) {
     if (!Object.hasOwn(this.data.sheets, path)) throw new Error(absence);
-    if (!this.sheets.has(path)) this.sheets.set(path, unpack(this.data.sheets[path]));
+    if (!this.sheets.has(path)) this.sheets.set(path, inflate(this.data.sheets[path]).then(unpack));
     return this.sheets.get(path);
   }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from regard.inspection.keeping import packed
 from regard.inspection.shading import DIVERGING, SCALE, shade, shade_of_difference
 from regard.inspection.tokens import merge_words
 from regard.inspection.wire import coarse, half, pack
@@ -92,6 +93,16 @@ def test_a_sheet_is_unpacked_to_the_numbers_that_were_packed(run):
     assert np.array_equal(np.float32(told["arrays"]["plain"]["data"]), numbers)
     assert np.array_equal(np.float32(told["arrays"]["half"]["data"]), numbers.astype(np.float16))
     assert np.allclose(told["arrays"]["coarse"]["data"], [0, 0.5, 1], atol=1 / 255)
+
+
+def test_a_kept_sheet_is_inflated(run):
+    numbers = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    sheets = {"vectors/source": packed(pack({"side": "source"}, {"embeddings": numbers}))}
+    expression = "await new it.KeptSource(asked).vectors('kept', 'source')"
+    told = run("kept.js", expression, sheets=sheets)
+    assert np.array_equal(np.float32(told["arrays"]["embeddings"]["data"]).reshape(5, 4), numbers)
+    told = run("kept.js", "await new it.KeptSource(asked).next('kept', 3)", sheets=sheets)
+    assert "no more" in told["error"]
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.1, 0.5, 0.77, 1.0])
