@@ -42,6 +42,7 @@ class Choice:
     head: int | None = None
     words: bool = False
     query: int | None = None  # of a page alone: the word whose row is pinned
+    tab: str | None = None  # of a page alone: what it opens with
 
 
 def saved(kept: Trace, ending: str, choice: Choice) -> bytes:
@@ -50,7 +51,7 @@ def saved(kept: Trace, ending: str, choice: Choice) -> bytes:
     if ending != "npz":
         asked |= {"layer": choice.layer, "head": choice.head}
     if ending == "html":
-        asked |= {"query": choice.query, "notes": kept.entry.notes}
+        asked |= {"query": choice.query, "tab": choice.tab, "notes": kept.entry.notes}
     if ending == "csv":
         _check_cells(kept.seen, choice)
     with kept.loaded.lock, _drawing, tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
@@ -166,11 +166,12 @@ def _of_files(traces: Traces) -> APIRouter:
         head: int | None = None,
         words: Annotated[int, Query(ge=0, le=1)] = 0,
         query: Annotated[int | None, Query(ge=0)] = None,
+        tab: Literal["look", "translate", "write"] | None = None,
     ) -> Response:
         from regard.service import saving
 
         media, kept = saving.check_ending(ending), traces[name]
-        choice = saving.Choice(kind, layer, head, bool(words), query)
+        choice = saving.Choice(kind, layer, head, bool(words), query, tab)
         data = saving.saved(kept, ending, choice)
         told = f'attachment; filename="{saving.file_name(kept, ending, choice)}"'
         return Response(data, media_type=media, headers={"Content-Disposition": told})

@@ -6,11 +6,19 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from playwright.sync_api import expect
 
+import regard
 from regard.cli.app import run
+from regard.inference.translator import Translator
+from regard.model.config import ModelConfig
+from regard.model.transformer import build_model
+from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizer
 
 from .person import HALF, Person, numbers, pixels, values
+from .taking import Leaf, arrays_of, saved
 from .watching import violations, visitor
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -83,6 +91,38 @@ def test_what_was_chosen_is_pinned_and_can_be_left(open_file, inspect, tmp_path)
     assert np.allclose(numbers(person.matrix), seen.attention("cross", 1, 3, words=True), atol=HALF)
 
 
+@pytest.fixture
+def twenty_words():
+    """Twenty words in a model that has learned nothing, as wide as the demo's and a layer larger."""
+    torch.manual_seed(1)
+    tokenizer = Tokenizer.learn([" ".join(f"word{n}" for n in range(4000))], kind="word", vocabulary=4000)
+    size = dict(layers=4, width=128, heads=4, feed_forward_width=384, context=64)
+    model = build_model(ModelConfig(vocabulary=tokenizer.vocabulary, **size)).eval()
+    text = " ".join(f"word{100 + n}" for n in range(20))
+    return regard.inspect(Translator(model, Tokenizers.joint(tokenizer)), text, text)
+
+
+def test_twenty_words_are_less_than_a_megabyte_and_all_there(open_file, twenty_words, tmp_path):
+    seen = twenty_words
+    path = seen.save(tmp_path / "twenty.html", kind="encoder", layer=2, head=1, query="word107")
+    assert path.stat().st_size < 1_000_000
+    person = open_file(path)
+    steps = list(seen.steps("encoder", 2, 1, "word107"))
+    compared = sum(step.agrees is not None for step in steps)
+    expect(person.page.get_by_text(f"{compared} of {compared} equal the model")).to_be_visible()
+    assert np.allclose(numbers(person.matrix), seen.attention("encoder", 2, 1, words=True), atol=HALF)
+    person.page.get_by_label("Save the steps of this cell", exact=True).click()
+    read = arrays_of(saved(person, "Save the steps of this cell as npz", tmp_path))
+    for step in steps:
+        assert np.array_equal(read[step.name].ravel(), step.value.astype(np.float32).ravel()), step.name
+    written = person.open_tab("Write")
+    expect(written.get_by_text(re.compile("^Entropy"))).to_be_visible()
+    person.page.get_by_label("Save next word", exact=True).click()
+    read = arrays_of(saved(person, "Save next word as npz", tmp_path))
+    chances = seen.probabilities[-1]
+    assert np.allclose(read["probability"], chances[read["id"].astype(int)], atol=1e-6)
+
+
 def test_title_language_and_axe(open_file, inspect, tmp_path):
     person = open_file(inspect("translation", CAT).save(tmp_path / "kept.html"))
     assert person.page.title() == f"{CAT} · Regard"
@@ -98,7 +138,7 @@ def test_hostile_text_stays_text(open_file, inspect, tmp_path):
         person = open_file(seen.save(tmp_path / f"{model}.html"))
         words = person.page.locator(".words").first.locator(".word-text")
         expect(words).to_have_count(len((seen.source or seen.target).words))
-        assert person.page.evaluate("document.scripts.length") == 2
+        assert person.page.evaluate("document.scripts.length") == 4  # data, packed view, unpacking, view
 
 
 def test_every_tab_of_a_kept_page_works(open_file, inspect, tmp_path):
@@ -112,16 +152,20 @@ def test_every_tab_of_a_kept_page_works(open_file, inspect, tmp_path):
 
 
 def test_a_kept_page_can_be_saved_from_again(open_file, inspect, tmp_path):
-    person = open_file(
-        inspect("translation", CAT).save(tmp_path / "kept.html", kind="encoder", layer=1, head=1)
-    )
+    seen = inspect("translation", CAT)
+    person = open_file(seen.save(tmp_path / "kept.html", kind="encoder", layer=1, head=1))
     person.page.get_by_label("Save attention", exact=True).click()
     for ending in ("PNG", "SVG", "CSV"):
         with person.page.expect_download() as waiting:
             person.button(f"Save attention as {ending}").click()
         waiting.value.save_as(tmp_path / f"again.{ending}")
         assert (tmp_path / f"again.{ending}").stat().st_size > 500
-    assert person.button(re.compile("npz|HTML")).count() == 0
+    read = arrays_of(saved(person, "Save attention as npz", tmp_path))
+    expected = seen.attention("encoder", 1, 1, words=True)
+    assert np.allclose(read["values"], expected, atol=HALF)
+    leaf = Leaf(saved(person, "Save attention as HTML", tmp_path))
+    assert {"svg", "table"} <= set(leaf.tags)
+    assert np.allclose(leaf.values, expected.ravel(), atol=HALF)
 
 
 def test_the_command_and_the_page_keep_the_same(open_file, person, models, tmp_path, capsys):

@@ -13,6 +13,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from .person import HALF, Person, numbers
+from .taking import TABLES, check_file, saved
 
 pytestmark = pytest.mark.xdist_group("browser")
 CAT = "The cat sleeps because it is tired."
@@ -29,15 +30,6 @@ TABS = [
     dict(tab="read", model="classes", text="The film was good."),
     dict(tab="byhand"),
 ]
-
-
-def saved(person, name, folder):
-    """Click a button that saves, and give the file."""
-    with person.page.expect_download() as waiting:
-        person.button(name).click()
-    path = folder / waiting.value.suggested_filename
-    waiting.value.save_as(path)
-    return path
 
 
 @pytest.fixture
@@ -130,16 +122,17 @@ def test_back_returns_to_the_head_before(look):
 def test_every_picture_of_a_tab_can_be_saved(person, chosen, tmp_path):
     person.visit(**chosen)
     person.page.wait_for_load_state("networkidle")
+    wait_for_vectors(person, chosen["tab"])
     offers = person.page.locator("details.save").locator("visible=true")
     expect(offers.first).to_be_attached()
     assert offers.count() >= 1
     for number in range(offers.count()):
         offer = offers.nth(number)
         offer.locator("summary").click()
-        for ending in ("PNG", "SVG", "CSV"):
+        name = offer.locator("summary").get_attribute("aria-label").removeprefix("Save ")
+        expect(offer.get_by_role("button", name="Copy a link to what is seen")).to_be_visible()
+        for ending in ("CSV", "npz", "HTML") if name in TABLES else ("PNG", "SVG", "CSV", "npz", "HTML"):
             button = offer.get_by_role("button", name=re.compile(f"as {ending}$"))
-            if not button.count():
-                continue
             with person.page.expect_download() as waiting:
                 button.click()
             path = tmp_path / f"{number}-{waiting.value.suggested_filename}"
@@ -148,14 +141,10 @@ def test_every_picture_of_a_tab_can_be_saved(person, chosen, tmp_path):
         offer.locator("summary").click()
 
 
-def check_file(path):
-    """A file is what its name says, and not empty."""
-    if path.suffix == ".png":
-        colours = Image.open(path).convert("RGB").getcolors(1 << 24)
-        assert len(colours) > 4, path.name
-    elif path.suffix == ".svg":
-        assert len(list(ElementTree.parse(path).iter())) > 5, path.name
-    else:
-        rows = list(csv.reader(StringIO(path.read_text(encoding="utf-8-sig"))))
-        assert len(rows) > 1, path.name
-        assert len({len(row) for row in rows}) == 1, path.name
+def wait_for_vectors(person, tab):
+    """What stands below the fold of Look is drawn when a person comes to it."""
+    if tab == "look":
+        card = person.page.locator(".panel.vectors")
+        card.scroll_into_view_if_needed()
+        expect(card.get_by_role("gridcell").first).to_be_attached()
+        expect(person.page.get_by_label("Save pulled row", exact=True)).to_be_visible()

@@ -56,6 +56,7 @@ export class AlignmentPanel {
       name: "alignment",
       svg: () => (this.linesRoom.hidden ? this.matrix : this.lines).svg(),
       table: () => this.matrix.table(),
+      address: (ending) => this.fileOf(ending),
       link: () => state.link(),
       announce,
     });
@@ -83,16 +84,30 @@ export class AlignmentPanel {
     const heads = this.layers[Number(layer)];
     if (!layer || !heads) return {
       rows: this.layers[this.best.layer][this.best.head],
+      place: [this.best.layer, this.best.head],
       value: "best",
       name: `layer ${this.best.layer}, head ${this.best.head}`,
     };
     if (head === "all") return {
       rows: average(heads),
+      place: [Number(layer), null],
       value: `${layer}.all`,
       name: `the average of all heads of layer ${layer}`,
     };
     const number = Math.min(Number(head) || 0, heads.length - 1);
-    return { rows: heads[number], value: `${layer}.${number}`, name: `layer ${layer}, head ${number}` };
+    return {
+      rows: heads[number],
+      place: [Number(layer), number],
+      value: `${layer}.${number}`,
+      name: `layer ${layer}, head ${number}`,
+    };
+  }
+
+  // The cross-attention of every layer and head, or the page of this translation.
+  fileOf(ending) {
+    const [layer, head] = this.trace ? this.chosen().place : [];
+    const page = { layer, head, tab: "translate" };
+    return this.source.saveAddress(this.trace?.trace ?? "none", ending, { kind: "cross", ...(ending === "html" ? page : {}) });
   }
 
   draw() {

@@ -3,13 +3,13 @@
 import { make, fill, unseen } from "./dom.js";
 import { slider, tick, choice, button } from "./controls.js";
 import { segments, choose } from "./panel.js";
-import { startOf, workOut, writeNumber } from "./byhand_arithmetic.js";
+import { startOf, workOut } from "./byhand_arithmetic.js";
 import { EXAMPLES, findExample } from "./byhand_examples.js";
 import { readCells, readRules, withCells, writeCells, writeRules } from "./byhand_problem.js";
 import { editableGrid } from "./byhand_grid.js";
 import { stepCards } from "./byhand_steps.js";
 import { offerSaves } from "./save.js";
-import { matrixSvg } from "./matrix_svg.js";
+import { drawingOf, linesOf, matricesOf } from "./byhand_files.js";
 
 const GIVEN = {
   x: ["", true],
@@ -78,8 +78,9 @@ export class ByHandTab {
     );
     offerSaves(this.saves, {
       name: "attention by hand",
-      svg: () => this.picture(),
-      table: () => this.table(),
+      svg: () => drawingOf(this.worked),
+      table: () => linesOf(this.worked),
+      arrays: () => matricesOf(this.worked),
       link: () => this.state.link(),
       announce: this.announce,
     });
@@ -265,35 +266,12 @@ export class ByHandTab {
     };
     fill(this.steps, unseen("The steps", "h2"), stepCards(it));
     this.before = written;
-    this.worked = { ...worked, words: example.words, queryWords: example.queryWords };
+    this.worked = { ...worked, given, words: example.words, queryWords: example.queryWords };
   }
 
   // Only untouched, the example gives the digits that are printed elsewhere.
   isAsPrinted() {
     const { scale, causal, temperature, decimals } = this.rules;
     return !Object.keys(this.good()).length && !scale && !causal && temperature === 1 && decimals === 1;
-  }
-
-  /** The weights as a drawing, for a file. */
-  picture() {
-    const { weights, masked, words, queryWords } = this.worked;
-    const visible = masked.flat().map((score) => Number(score !== -Infinity));
-    const look = { numbers: "all", decimals: 4, signed: false, largest: 1, rowIdea: "query", columnIdea: "key" };
-    return matrixSvg({ rows: queryWords, columns: words, weights: weights.flat(), visible, ...look });
-  }
-
-  /** Every matrix of the working, a line each, for a file. */
-  table() {
-    const names = ["query", "key", "value", "scores", "scaled", "masked", "weights", "output"];
-    const rows = [];
-    for (const name of names) {
-      const written = (number) => (Number.isFinite(number) ? number : writeNumber(number));
-      (this.worked?.[name] ?? []).forEach((numbers, row) => rows.push([name, row, ...numbers.map(written)]));
-    }
-    const widest = Math.max(0, ...rows.map((row) => row.length - 2));
-    return {
-      columns: ["matrix", "row", ...Array.from({ length: widest }, (_, column) => `column ${column}`)],
-      rows,
-    };
   }
 }

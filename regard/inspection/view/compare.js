@@ -9,10 +9,10 @@ import { Matrix } from "./matrix.js";
 import { signedLegend } from "./legend.js";
 import { foldedTable } from "./table.js";
 import { offerSaves } from "./save.js";
-import { attentionTitle } from "./heads.js";
-import { shadeSigned } from "./shading.js";
-import { changeSentence, differing, wordToWatch } from "./comparing.js";
-import { CompareOutputs, withSign } from "./compare_outputs.js";
+import { changeSentence, differenceOf, differing, headName, wordToWatch } from "./comparing.js";
+import { CompareOne } from "./compare_one.js";
+import { CompareOutputs } from "./compare_outputs.js";
+import { listOf, matrixOf } from "./npz.js";
 import { Turns } from "./turns.js";
 
 const FEW = 16;
@@ -69,10 +69,11 @@ export class CompareTab {
       words,
     );
     this.outputs = new CompareOutputs(this);
+    this.one = new CompareOne({ state: this.state, announce: this.announce, onopen: () => this.open() });
     root.append(
       sentences,
       this.outputs.element,
-      make("div", { class: "side-by-side" }, this.buildMap(), this.buildOne()),
+      make("div", { class: "side-by-side" }, this.buildMap(), this.one.element),
     );
   }
 
@@ -103,21 +104,11 @@ export class CompareTab {
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.ranking(),
+      arrays: () => this.rows(),
       link: () => this.state.link(),
       announce: this.announce,
     });
     return map.element;
-  }
-
-  buildOne() {
-    const one = panel({ title: "One head", class: "compare-one" });
-    this.oneHeading = one.heading;
-    this.one = make("div", {});
-    one.body.append(
-      this.one,
-      make("div", { class: "buttons" }, button("Open this head in Look", () => this.open())),
-    );
-    return one.element;
   }
 
   refreshSoon() {
@@ -189,7 +180,7 @@ export class CompareTab {
       this.labels(),
       this.watched,
       this.isCausal,
-      nameOf(changes[0]),
+      headName(changes[0]),
     );
     this.matrix.show({
       rows: this.shown.map(this.matrix.root.clientWidth < 480 ? shorterName : shortName),
@@ -240,34 +231,7 @@ export class CompareTab {
   }
 
   drawOne() {
-    const change = this.shown[this.chosen];
-    this.oneHeading.textContent = `${nameOf(change)}: ${digits(change.distance, 3)} of the attention moved`;
-    const moved = differenceOf(change);
-    const largest = Math.max(0.01, ...moved.map(Math.abs));
-    const rows = this.labels().map((label, i) => make("tr", {},
-      make("th", { scope: "row", class: "key", dir: "auto", text: label }),
-      [change.first[i], change.second[i]].map((weight) => make(
-        "td",
-        { class: "figure", text: digits(weight) },
-      )),
-      shadeSigned(
-        make("td", { class: "figure", text: withSign(moved[i]), "data-value": moved[i] }),
-        moved[i],
-        largest,
-      )));
-    const heads = ["word", "first", "second", "change"].map((text) => make("th", { scope: "col", text }));
-    const caption = `What “${this.watched}” looks at in both sentences`;
-    const table = make(
-      "table",
-      { class: "numbers aligned" },
-      make("caption", { text: caption }),
-      make("thead", {}, make("tr", {}, heads)),
-      make("tbody", {}, rows),
-    );
-    fill(
-      this.one,
-      make("div", { class: "table-room", tabindex: "0", role: "region", "aria-label": caption }, table),
-    );
+    this.one.show(this.shown[this.chosen], this.labels(), this.watched);
   }
 
   open() {
@@ -278,17 +242,18 @@ export class CompareTab {
 
   /** Every head with its distance and what each word gained. */
   ranking() {
-    const rows = this.changes().map((change) => [nameOf(change), change.distance, ...differenceOf(change)]);
+    const rows = this.changes().map((change) => [headName(change), change.distance, ...differenceOf(change)]);
     return { columns: ["head", "distance", ...this.labels()], rows };
   }
-}
 
-function differenceOf({ first, second }) {
-  return second.map((weight, place) => weight - first[place]);
-}
-
-function nameOf({ kind, layer, head }) {
-  return `${attentionTitle(kind, layer)}, head ${head}`;
+  /** The word's row in every head of both sentences, for a file: heads in the same order, a column for each word. */
+  rows() {
+    const changes = this.changes();
+    const all = (name) => changes.map((change) => change[name]);
+    const lists = ["kind", "layer", "head", "distance"].map((name) => [name, listOf(all(name))]);
+    const [first, second] = [matrixOf(all("first")), matrixOf(all("second"))];
+    return { words: listOf(this.labels()), ...Object.fromEntries(lists), first, second };
+  }
 }
 
 function shortName({ layer, head }) {

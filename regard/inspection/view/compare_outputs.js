@@ -2,6 +2,7 @@
 
 import { make, fill, digits } from "./dom.js";
 import { panel } from "./panel.js";
+import { offerSaves } from "./save.js";
 import { tokenText } from "./share_table.js";
 import { probabilities, writeShare } from "./chances.js";
 import { differing, largestChanges } from "./comparing.js";
@@ -15,21 +16,30 @@ const CAPTIONS = {
 
 /** The panel; show(answer, request) as often as needed. */
 export class CompareOutputs {
-  constructor({ source, model }) {
-    Object.assign(this, { source, model });
-    const { element, body } = panel({ title: "What the model makes of them", class: "compare-outputs" });
+  constructor({ source, model, state, announce }) {
+    Object.assign(this, { source, model, rows: [] });
+    const { element, body, foot } = panel({ title: "What the model makes of them", class: "compare-outputs" });
     this.element = element;
     this.outputs = make("div", { class: "outputs" });
     this.next = make("div", {});
     body.append(this.outputs, this.next);
+    const link = () => state.link();
+    offerSaves(foot, { name: "what the model makes of them", table: () => this.table(), link, announce });
   }
 
   async show({ outputs, next }, { model, first, second, off }, isNewest) {
     const { family } = this.model();
     const rows = family === "writing" ? await this.afterBoth({ model, off }, first, second) : next;
     if (!isNewest()) return;
+    this.rows = rows;
     this.drawOutputs(outputs.map((text) => text ?? ""), family);
     fill(this.next, rows.length > 0 && table(CAPTIONS[family], rows.slice(0, FEW)));
+  }
+
+  /** The chances of the next word for a file. */
+  table() {
+    const rows = this.rows.map(({ text, first, second, change }) => [tokenText(text), first, second, change]);
+    return { columns: ["word", "first", "second", "change"], rows };
   }
 
   drawOutputs(texts, family) {

@@ -1,5 +1,7 @@
 /** Two sentences or outputs set side by side: which words differ, which one to watch, what to say of a change. */
 
+import { attentionTitle } from "./heads.js";
+
 const MOST = 500; // words of each that are set side by side
 
 /** The words of both texts, each {text, differs}, by their longest common sequence. */
@@ -50,6 +52,16 @@ export function largestChanges(first, second, count) {
     second: second[id],
     change: second[id] - first[id],
   }));
+}
+
+/** What each word gained, the second less the first. */
+export function differenceOf({ first, second }) {
+  return second.map((weight, place) => weight - first[place]);
+}
+
+/** What people call the head of a change. */
+export function headName({ kind, layer, head }) {
+  return `${attentionTitle(kind, layer)}, head ${head}`;
 }
 
 function lengths(a, b) {

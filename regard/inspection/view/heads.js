@@ -1,8 +1,7 @@
 /** Thumbnails of all heads: click opens one, X or its cross switches it off. */
 
 import { make, fill, adjust } from "./dom.js";
-import { paint, attentionShade, ideaColour } from "./colour.js";
-import { SANS } from "./matrix_plan.js";
+import { paint, attentionShade } from "./colour.js";
 import { rove, stopAt } from "./roving.js";
 
 const TITLES = { encoder: "Encoder", decoder: "Decoder, self", cross: "Decoder, cross" };
@@ -108,33 +107,6 @@ export class Heads {
     const element = make("div", { class: "thumb" }, open, cross);
     this.thumbs.push({ ...place, canvas, open, cross, element });
     return element;
-  }
-
-  /** All heads on one sheet, for a file. */
-  canvas() {
-    const [across, size, line] = [this.rows[0].heads.length, 72, 96];
-    const canvas = document.createElement("canvas");
-    canvas.width = 2 * (across * (size + 8) + 24);
-    canvas.height = 2 * (this.rows.length * line + 16);
-    const pen = canvas.getContext("2d");
-    pen.scale(2, 2);
-    pen.fillStyle = ideaColour("card");
-    pen.fillRect(0, 0, canvas.width, canvas.height);
-    pen.imageSmoothingEnabled = false;
-    pen.font = `12px ${SANS}`;
-    this.rows.forEach(({ kind, layer, heads }, row) => {
-      pen.fillStyle = ideaColour("ink");
-      pen.fillText(`${attentionTitle(kind, layer)}, heads 0 to ${heads.length - 1}`, 16, row * line + 20);
-      const own = this.thumbs.filter((thumb) => thumb.kind === kind && thumb.layer === layer);
-      own.forEach((thumb) => pen.drawImage(
-        thumb.canvas,
-        16 + thumb.head * (size + 8),
-        row * line + 26,
-        size,
-        size - 8,
-      ));
-    });
-    return canvas;
   }
 
   /** In one line each: the largest weight of every head, and between which words where the map is not pooled. */

@@ -7,12 +7,13 @@ import { Choice } from "./choice.js";
 import { Readings } from "./readings.js";
 import { Blocks } from "./blocks.js";
 import { Heads } from "./heads.js";
+import { sheetCanvas, sheetSvg } from "./heads_sheet.js";
 import { Picture } from "./picture.js";
 import { Stepper } from "./stepper.js";
 import { Vectors } from "./vectors.js";
 import { Switches, flipped } from "./switches.js";
 import { PullPanel } from "./pull.js";
-import { sceneOf, positionOf, sharpen } from "./scene.js";
+import { fileOf, sceneOf, positionOf, sharpen } from "./scene.js";
 import { whenSeen } from "./seen.js";
 import { foldedTable } from "./table.js";
 import { offerSaves } from "./save.js";
@@ -96,7 +97,13 @@ export class LookTab {
     });
     this.headTable = foldedTable({ caption: "Every head in a line", give: () => this.heads.table() });
     stack.foot.append(this.headTable);
-    this.offer(stack, { name: "all heads", canvas: () => this.heads.canvas(), table: () => this.heads.table() });
+    this.offer(stack, {
+      name: "all heads",
+      canvas: () => sheetCanvas(this.heads),
+      svg: () => sheetSvg(this.heads),
+      table: () => this.heads.table(),
+      arrays: () => this.heads.overview.arrays,
+    });
     return stack.element;
   }
 
@@ -115,10 +122,9 @@ export class LookTab {
   }
 
   offer(card, what) {
-    const address = (ending) => this.source.saveAddress(this.scene?.trace.trace ?? "none", ending);
     offerSaves(card.foot, {
+      address: (ending) => fileOf(this.source, this.scene, ending),
       ...what,
-      address,
       link: () => this.state.link(),
       announce: this.announce,
       onerror: (sentence) => this.fail(new Error(sentence)),
@@ -128,7 +134,12 @@ export class LookTab {
   buildSteps() {
     this.stepCard = panel({ title: "One cell, step by step", class: "stepper" });
     this.stepper = new Stepper(this.stepCard.body);
-    this.offer(this.stepCard, { name: "the steps of this cell", table: () => this.stepper.table() });
+    this.offer(this.stepCard, {
+      name: "the steps of this cell",
+      table: () => this.stepper.table(),
+      arrays: () => this.stepper.arrays,
+      address: (ending) => (ending === "html" ? fileOf(this.source, this.scene, ending) : null),
+    });
     return this.stepCard.element;
   }
 

@@ -9,7 +9,7 @@ import { foldedTable } from "./table.js";
 import { offerSaves } from "./save.js";
 import { panel, segments, choose } from "./panel.js";
 import { attentionTitle, isOff } from "./heads.js";
-import { headOf, rowSentence, cellSentence } from "./scene.js";
+import { fileOf, headOf, rowSentence, cellSentence } from "./scene.js";
 
 const KINDS = [["matrix", "Matrix"], ["lines", "Lines"], ["heads", "Heads side by side"]];
 const TITLES = {
@@ -71,18 +71,6 @@ export class Picture {
   }
 
   offer(announce, fail) {
-    const choice = () => ({
-      kind: this.scene.kind,
-      layer: this.scene.layer,
-      head: this.scene.head,
-      words: this.scene.isWords || null,
-      query: this.scene.row,
-    });
-    const address = (ending) => this.source.saveAddress(
-      this.scene?.trace.trace ?? "none",
-      ending,
-      ending === "npz" || !this.scene ? {} : choice(),
-    );
     const shown = () => ({ matrix: this.matrix, lines: this.lines, heads: this.columns })[this.shape];
     const table = () => (this.shape === "heads" ? this.columns : this.matrix).table();
     this.table = foldedTable({ caption: "The weights of this head", give: () => this.matrix.table() });
@@ -92,7 +80,7 @@ export class Picture {
       canvas: () => shown().canvas?.() ?? null,
       svg: () => shown().svg(),
       table,
-      address,
+      address: (ending) => fileOf(this.source, this.scene, ending),
       link: () => this.state.link(),
       announce,
       onerror: (sentence) => fail(new Error(sentence)),

@@ -1,15 +1,15 @@
 /** Pull attention by hand: move a word's weight to another word and see what the output makes of it. */
 
-import { make, fill, digits } from "./dom.js";
+import { make, digits } from "./dom.js";
 import { panel } from "./panel.js";
 import { button, choice, slider } from "./controls.js";
 import { attentionTitle } from "./heads.js";
 import { kindOf, requestOf } from "./tracing.js";
 import { rowsOf } from "./alignment.js";
 import { offerSaves } from "./save.js";
-import { track } from "./share_table.js";
 import { moveEverywhere, pullOf, setWeight, sharesOf, wholeRow, withPull } from "./pulling.js";
 import { PullEffect } from "./pull_effect.js";
+import { PullRow } from "./pull_row.js";
 import { decidingPlace } from "./rivals.js";
 import { Turns } from "./turns.js";
 
@@ -50,7 +50,7 @@ export class PullPanel {
       onchange: (part) => this.move(part),
     });
     this.saying = make("p", { class: "hint" });
-    this.table = make("div", { class: "pull-row" });
+    this.table = new PullRow({ ontype: (word, typed) => this.type(word, typed) });
     this.undoer = button("Undo", () => this.undo());
     this.resetter = button("Reset", () => this.reset());
     this.decider = button("Go to where it is decided", () => this.goToDecision(), { hidden: true });
@@ -62,11 +62,11 @@ export class PullPanel {
       make("div", { class: "buttons" }, this.undoer, this.resetter, this.decider),
       this.effect.element,
       this.saying,
-      this.table,
+      this.table.element,
     );
     offerSaves(foot, {
       name: "pulled row",
-      table: () => this.asTable(),
+      table: () => this.table.table(),
       link: () => this.state.link(),
       announce: this.announce,
     });
@@ -188,53 +188,7 @@ export class PullPanel {
   }
 
   drawRow() {
-    const [before, now] = [this.original, this.row].map((row) => sharesOf(row, this.words));
-    const head = make(
-      "tr",
-      {},
-      ["word", "the model's own", "now", "bar"].map((text) => make("th", { scope: "col", text })),
-    );
-    const active = document.activeElement?.dataset?.pullWord;
-    const rows = this.words.map((word, number) => !word.hidden && this.line(
-      word,
-      number,
-      before[number],
-      now[number],
-    ));
-    fill(
-      this.table,
-      make(
-        "table",
-        { class: "pull-table" },
-        make("caption", { class: "unseen", text: "The row, word by word" }),
-        make("thead", {}, head),
-        make("tbody", {}, rows),
-      ),
-    );
-    if (active !== undefined) this.table.querySelector(`[data-pull-word="${active}"]`)?.focus();
-  }
-
-  /** The row for a file. */
-  asTable() {
-    const [before, now] = [this.original, this.row].map((row) => sharesOf(row, this.words));
-    const rows = this.words.map(({ text }, number) => [text, before[number], now[number]]);
-    return { columns: ["word", "the model's own", "now"], rows };
-  }
-
-  line(word, number, before, now) {
-    const input = make("input", {
-      type: "number", min: 0, max: 1, step: "any", value: digits(now, 4), "aria-label": `Weight of ${word.text}`, "data-pull-word": number,
-      onchange: () => this.type(number, input.value),
-    });
-    const changed = Math.abs(now - before) > 5e-5;
-    return make(
-      "tr",
-      { class: changed ? "changed" : null },
-      make("th", { scope: "row", class: "key", dir: "auto", text: word.text }),
-      make("td", { class: "figure", text: digits(before) }),
-      make("td", {}, input),
-      track(now, before),
-    );
+    this.table.show({ words: this.words, original: this.original, row: this.row });
   }
 
   // The rivals are written by the decoder; what it looks at there weighs more than what the encoder saw before.

@@ -97,9 +97,21 @@ export class ReadTab {
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.matrix.table(),
+      address: (ending) => this.fileOf(ending),
+      link: () => this.state.link(),
       announce: this.announce,
     });
     return looking.element;
+  }
+
+  // Every weight of the sentence, or a page on which the place that decides is pinned.
+  fileOf(ending) {
+    const { current } = this.trace;
+    if (!current || ending === "npz") return this.source.saveAddress(current?.trace ?? "none", ending);
+    const [layer, head] = (this.state.get("readhead") ?? "").split(".");
+    const seen = head === undefined ? {} : { layer, head };
+    const place = { kind: current.kinds[0].name, query: this.places(current)[this.gapNumber()] };
+    return this.source.saveAddress(current.trace, ending, { ...place, ...seen });
   }
 
   get isMasked() {

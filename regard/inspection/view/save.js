@@ -1,47 +1,43 @@
-/** Taking a picture away: PNG, SVG and CSV made in the browser, npz and HTML by the server, and the link. */
+/**
+ * Taking a picture away: PNG, SVG, CSV, npz, HTML and the link.
+ *
+ * The server gives the npz and the page of a whole sentence; without one, and for pictures of something else, both
+ * are made here, of the picture alone.
+ */
 
 import { make } from "./dom.js";
+import { leafOf } from "./leaf.js";
+import { arraysOf, npzOf } from "./npz.js";
 
-const SERVED = { npz: "npz", html: "HTML" };
+const SENTENCES = ".sentence-of, .reading, .story";
 
 /**
- * Buttons for what there is: offerSaves(root, {name, canvas, svg, table, address, link, announce, onerror}).
+ * Buttons for what there is: offerSaves(root, {name, canvas, svg, table, arrays, address, link, announce, onerror}).
  *
  * canvas, svg, table   functions that give a canvas (or null: then the svg is drawn on one), an svg, {columns, rows}
+ * arrays               a function that gives what an npz holds, where it is not what the table says
  * address              a function from an ending ("npz", "html") to where the server gives that file, or null
  * link                 a function that gives the address of what is seen, or null
  */
-export function offerSaves(root, { name, canvas, svg, table, address, link, announce = () => {}, onerror = announce }) {
-  const saving = (work) => async () => {
-    try {
-      await work();
-    } catch (error) {
-      onerror(error.message);
-    }
+export function offerSaves(root, { name, canvas, svg, table, arrays, address, link, announce = () => {}, onerror = announce }) {
+  const list = make("ul", { class: "saves" });
+  const offer = (text, label, work) => {
+    const onclick = () => attempt(work, onerror);
+    list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick })));
+  };
+  const offerFile = (text, ending, work) => {
+    if (!address?.(ending)) return offer(text, `Save ${name} as ${text}`, work);
+    return offer(text, `Save the sentence as ${text}`, () => visit(address(ending), `${fileName(name)}.${ending}`));
   };
   const png = () => {
     const drawn = canvas?.();
     return drawn ? savePng(name, drawn) : savePngOfSvg(name, svg());
   };
-  const list = make("ul", { class: "saves" });
-  const offer = (text, label, work) =>
-    list.append(
-      make(
-        "li",
-        {},
-        make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick: saving(work) }),
-      ),
-    );
   if (canvas || svg) offer("PNG", `Save ${name} as PNG`, png);
   if (svg) offer("SVG", `Save ${name} as SVG`, () => saveSvg(name, svg()));
-  if (table) offer("CSV", `Save ${name} as CSV`, () => saveCsv(name, table()));
-  for (const [ending, text] of Object.entries(SERVED)) {
-    if (address?.(ending)) offer(
-      text,
-      `Save the sentence as ${text}`,
-      () => visit(address(ending), `${fileName(name)}.${ending}`),
-    );
-  }
+  offer("CSV", `Save ${name} as CSV`, () => saveCsv(name, table()));
+  offerFile("npz", "npz", () => saveNpz(name, arrays?.() ?? arraysOf(table())));
+  offerFile("HTML", "html", () => saveLeaf(name, { ...told(root, name), drawing: svg?.(), table: table() }));
   if (link?.()) offer("Link", "Copy a link to what is seen", () => copyLink(link(), announce));
   root.append(
     make("details", { class: "save" }, make("summary", { text: "Save", "aria-label": `Save ${name}` }), list),
@@ -64,6 +60,21 @@ export function download(blob, name) {
 export function fileName(name) {
   const plain = name.normalize("NFKD").replace(/[^\w .-]+/g, "").trim().replace(/\s+/g, "-").toLowerCase();
   return plain.slice(0, 60) || "picture";
+}
+
+async function attempt(work, onerror) {
+  try {
+    await work();
+  } catch (error) {
+    onerror(error.message);
+  }
+}
+
+// What stands above a picture and what is said of it.
+function told(root, name) {
+  const card = root.closest(".panel");
+  const text = (selector) => card?.querySelector(selector)?.textContent || null;
+  return { title: text("h2, h3") ?? name, said: text(SENTENCES) };
 }
 
 function visit(address, name) {
@@ -100,6 +111,14 @@ function saveSvg(name, drawing) {
 function saveCsv(name, table) {
   // The mark at the start lets spreadsheets read the accents.
   download(new Blob(["\uFEFF", asCsv(table)], { type: "text/csv;charset=utf-8" }), `${fileName(name)}.csv`);
+}
+
+function saveNpz(name, arrays) {
+  download(new Blob([npzOf(arrays)], { type: "application/octet-stream" }), `${fileName(name)}.npz`);
+}
+
+function saveLeaf(name, picture) {
+  download(new Blob([leafOf(picture)], { type: "text/html;charset=utf-8" }), `${fileName(name)}.html`);
 }
 
 async function copyLink(link, announce) {

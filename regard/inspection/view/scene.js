@@ -69,6 +69,14 @@ export function sharpen(scene, { arrays }) {
   return true;
 }
 
+/** Where the server gives a file of a scene: every weight of the sentence, or a page with this row pinned; or null. */
+export function fileOf(source, scene, ending) {
+  if (!scene) return source.saveAddress("none", ending);
+  const { kind, layer, head, row, isWords, trace } = scene;
+  const place = ending === "npz" ? {} : { kind, layer, head, words: isWords || null, query: row };
+  return source.saveAddress(trace.trace, ending, place);
+}
+
 /** What a row says in one sentence: the words looked at most. */
 export function rowSentence(scene, row) {
   const weights = rowOf(scene, row);

@@ -56,6 +56,12 @@ export class Stepper {
     return { columns: ["step", "formula", "row", "number", "value"], rows };
   }
 
+  /** The numbers of every step as they came. */
+  get arrays() {
+    if (!this.steps?.length) throw new Error("There are no steps of this cell to save; choose another cell.");
+    return this.cell.arrays;
+  }
+
   get place() {
     return this.steps.findIndex(({ name }) => name === this.at);
   }

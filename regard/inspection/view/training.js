@@ -59,6 +59,7 @@ export class TrainingTab {
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.matrix.table(),
+      address: (ending) => this.fileOf(ending),
       link: () => this.state.link(),
       announce: this.announce,
     });
@@ -79,10 +80,13 @@ export class TrainingTab {
       text: "Training counts what makes the task harder on purpose, as dropout and smoothed targets do; validation does not, and so it can lie lower.",
     }));
     course.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
-    offerSaves(
-      course.foot,
-      { name: "loss", svg: () => this.curve.svg(), table: () => this.curve.table(), announce: this.announce },
-    );
+    offerSaves(course.foot, {
+      name: "loss",
+      svg: () => this.curve.svg(),
+      table: () => this.curve.table(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
     root.append(
       sentenceField({ state: this.state, label: "Your sentence" }),
       this.buildSlider(),
@@ -226,7 +230,14 @@ export class TrainingTab {
     return { text: own.translation, trace: forced, arrays };
   }
 
+  // Every weight at the chosen step, or a page of the sentence as it was read then.
+  fileOf(ending) {
+    const { trace, ...place } = this.pictured ?? { trace: "none" };
+    return this.source.saveAddress(trace, ending, ending === "html" ? { ...place, words: true } : {});
+  }
+
   drawPicture(at, { kind, layer, head }, { text, trace, arrays }) {
+    this.pictured = { trace: trace.trace, kind, layer, head };
     const [, rows, columns] = arrays.weights.shape;
     const { queries, keys } = kindOf(trace, kind);
     const labels = (side) => trace.sides[side].words.map((word) => word.text);

@@ -6,6 +6,7 @@ import { strips, magnitude } from "./strip.js";
 import { signedLegend } from "./legend.js";
 import { foldedTable } from "./table.js";
 import { offerSaves } from "./save.js";
+import { listOf } from "./npz.js";
 import { panel, segments, choose } from "./panel.js";
 
 const SAYING = {
@@ -47,6 +48,7 @@ export class Vectors {
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.matrix.table(),
+      arrays: () => ({ tokens: listOf(this.tokens), ...this.arrays }),
       link,
       announce,
       onerror: (sentence) => fail(new Error(sentence)),
