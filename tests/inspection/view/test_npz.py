@@ -17,9 +17,9 @@ def archive(run):
     """What numpy reads of the arrays that an expression gives."""
 
     def made(expression, **asked):
-        told = BytesIO(bytes(run("npz.js", f"it.npzOf({expression})", **asked)))
-        assert zipfile.ZipFile(told).testzip() is None
-        with np.load(told, allow_pickle=False) as arrays:
+        told = bytes(run("npz.js", f"it.npzOf({expression})", **asked))
+        assert zipfile.ZipFile(BytesIO(told)).testzip() is None
+        with np.load(BytesIO(told), allow_pickle=False) as arrays:
             return dict(arrays)
 
     return made
