@@ -78,7 +78,7 @@ def every_layer(seen: Inspection) -> Iterator[tuple[str, int, np.ndarray]]:
     """The weights of each kind and layer, H Q K, the layers of a kind in order."""
     places = [(kind, layer) for kind in seen.kinds for layer in range(seen.layers(kind))]
     sizes = [4 * seen.heads * math.prod(map(len, seen.sides(kind))) for kind, _ in places]
-    if sum(sizes) <= RECORDED:
+    if seen.recording.holds_weights or sum(sizes) <= RECORDED:
         for kind, layer in places:
             yield kind, layer, seen.attention(kind, layer)
         return

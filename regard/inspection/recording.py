@@ -18,6 +18,7 @@ from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, T
 from regard.model.watch import Part, Replacement, Seen, watch, watchable
 
 BUDGET = 1 << 28  # bytes that a recording may hold
+WEIGHTS = ".weights"  # how the names of attention weights end
 
 
 class Recording:
@@ -37,11 +38,29 @@ class Recording:
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
+        self._weights: dict[str, Tensor] = {}  # of every layer, where they fit and the rest does not
         self._lock = Lock()
-        fits = self._rough_size() <= budget
-        self.output = self._run(None if fits else ())[0]  # .. V, or what stands on top
+        self.output = self._begin()[0]  # .. V, or what stands on top
+
+    def _begin(self) -> Tensor:
+        """The first pass, which records as much as may be held: all, the attention weights, or nothing."""
+        weights = self._size_of_weights()
+        if self._rough_size(weights) <= self.budget:
+            output, seen = self._pass(None)
+            self._keep(seen)
+            return output
+        names = [name for name in self._names if name.endswith(WEIGHTS)] if weights <= self.budget else []
+        output, self._weights = self._pass(names)
+        return output
+
+    @property
+    def holds_weights(self) -> bool:
+        """Whether the attention weights of every layer are at hand."""
+        return bool(self._weights)
 
     def __getitem__(self, name: str) -> Tensor:
+        if name in self._weights:
+            return self._weights[name]
         part = _part(name)
         with self._lock:  # several threads may look at one recording
             if part not in self._parts:
@@ -77,24 +96,36 @@ class Recording:
             del self._parts[next(iter(self._parts))]
         self._parts[part] = {}
         if wanted:
-            self._run(wanted)
+            self._keep(self._pass(wanted)[1])
 
-    def _run(self, only: Sequence[str] | None) -> Tensor:
+    def _pass(self, only: Sequence[str] | None) -> tuple[Tensor, dict[str, Tensor]]:
         with torch.no_grad(), at_rest(self.model), watch(self.model, only, self.off, self.patch) as seen:
             output = self.model(*self._ids)
+        return output, dict(seen.items())
+
+    def _keep(self, seen: dict[str, Tensor]) -> None:
         for name, value in seen.items():
             self._parts.setdefault(_part(name), {})[name] = value
-        return output
 
     def _held(self) -> int:
-        return sum(v.nbytes for values in self._parts.values() for v in values.values())
+        return sum(v.nbytes for values in (self._weights, *self._parts.values()) for v in values.values())
 
-    def _rough_size(self) -> int:
+    def _size_of_weights(self) -> int:
+        """Bytes of the attention weights of every layer."""
+        sides = {"source": self._ids[0].shape[1], "target": self._ids[-1].shape[1]}
+        config = self.model.config
+        layers = {"encoder": config.layers, "decoder": config.decoder_layers or config.layers}
+        return sum(
+            4 * config.heads * layers.get(kind, layers["decoder"]) * sides[queries] * sides[keys]
+            for kind, (queries, keys) in kinds_of(self.model).items()
+        )
+
+    def _rough_size(self, weights: int) -> int:
         """Bytes of everything that can be seen, at a glance."""
         config, longest = self.model.config, max(row.shape[1] for row in self._ids)
         layers = config.layers + 2 * (config.decoder_layers or config.layers)
-        between = 3 * config.heads * longest * longest
-        return 4 * layers * (between + longest * (12 * config.width + 3 * config.feed_forward_width))
+        inside = layers * longest * (12 * config.width + 3 * config.feed_forward_width)
+        return 3 * weights + 4 * inside
 
 
 @contextmanager

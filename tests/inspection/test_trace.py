@@ -137,6 +137,25 @@ def test_a_recording_too_large_to_hold_is_computed_block_by_block(words):
     assert torch.equal(small.output, whole.recording.output)
 
 
+def test_where_the_weights_alone_fit_one_pass_records_them(words, monkeypatch):
+    whole = look(words)
+    ids = [whole.source.ids, whole.target.ids]
+    weights = [name for name in whole.recording.names if name.endswith(".weights")]
+    held = sum(whole.recording[name].nbytes for name in weights)
+    passes = []
+    monkeypatch.setattr(
+        Recording, "_pass", lambda self, only, real=Recording._pass: passes.append(only) or real(self, only)
+    )
+    some = Recording(whole.model, ids, budget=held)
+    assert some.holds_weights
+    assert all(torch.equal(some[name], whole.recording[name]) for name in weights)
+    assert len(passes) == 1
+    assert torch.equal(some["encoder.1.attention.scores"], whole.recording["encoder.1.attention.scores"])
+    assert len(passes) == 2
+    assert not Recording(whole.model, ids, budget=held - 1).holds_weights
+    assert torch.equal(some.output, whole.recording.output)
+
+
 def test_dropout_is_off_while_looking(words):
     model = subject(words, dropout=0.5, attention_dropout=0.5)
     model.model.train()
