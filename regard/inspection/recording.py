@@ -18,7 +18,7 @@ from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, T
 from regard.model.watch import Part, Replacement, Seen, watch, watchable
 
 BUDGET = 1 << 28  # bytes that a recording may hold
-WEIGHTS = ".weights"  # how the names of attention weights end
+SEEN_FIRST = (".weights", ".mask")  # how the names end of what every map is drawn from
 
 
 class Recording:
@@ -38,7 +38,9 @@ class Recording:
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
-        self._weights: dict[str, Tensor] = {}  # of every layer, where they fit and the rest does not
+        self._weights: dict[
+            str, Tensor
+        ] = {}  # and masks, of every layer: where they fit and the rest does not
         self._lock = Lock()
         self.output = self._begin()[0]  # .. V, or what stands on top
 
@@ -49,7 +51,7 @@ class Recording:
             output, seen = self._pass(None)
             self._keep(seen)
             return output
-        names = [name for name in self._names if name.endswith(WEIGHTS)] if weights <= self.budget else []
+        names = [name for name in self._names if name.endswith(SEEN_FIRST)] if weights <= self.budget else []
         output, self._weights = self._pass(names)
         return output
 
