@@ -137,6 +137,20 @@ def test_links_to_files_of_the_project_lead_somewhere(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def pictures_of(page: Path) -> list[str]:
+    """What a page shows as pictures, as it names them."""
+    found = re.findall(r'(?:src|srcset)="([^"]+)"|!\[[^]]*]\(([^)]+)\)', page.read_text(encoding="utf-8"))
+    return [in_html or in_markdown for in_html, in_markdown in found]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+def test_pictures_are_there_and_are_put_into_words(page):
+    assert [path for path in pictures_of(page) if not (page.parent / path).is_file()] == []
+    text = page.read_text(encoding="utf-8")
+    wordless = [tag for tag in re.findall(r"<img [^>]*>", text) if not re.search(r'alt="[^"]{20,}"', tag)]
+    assert wordless + re.findall(r"!\[.{0,19}]\(.*", text) == []
+
+
 def paths_of_tree(drawing: str) -> list[str]:
     """The files and folders of an indented tree, as paths."""
     above, found = [], []
