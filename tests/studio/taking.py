@@ -40,12 +40,13 @@ def arrays_of(path: Path) -> dict[str, np.ndarray]:
 
 
 class Leaf(HTMLParser):
-    """A page of one picture: its elements, its heading, and the numbers of its table as they are."""
+    """A page of one picture: its elements, its heading, its sentences, and the numbers of its table."""
 
     def __init__(self, path: Path):
         super().__init__()
         self.tags: list[str] = []
         self.heading = ""
+        self.sentences: list[str] = []
         self.values: list[float] = []
         self.feed(path.read_text(encoding="utf-8"))
 
@@ -56,9 +57,11 @@ class Leaf(HTMLParser):
             self.values.append(float(dict(attrs).get("data-value") or "nan"))
 
     def handle_data(self, data):
-        """Note the heading."""
+        """Note the heading and the sentences."""
         if self.tags and self.tags[-1] == "h1":
             self.heading += data
+        if self.tags and self.tags[-1] == "blockquote":
+            self.sentences.append(data)
 
 
 def check_file(path: Path) -> None:

@@ -18,6 +18,7 @@ from .watching import violations, visitor
 pytestmark = pytest.mark.xdist_group("browser")
 CAT = "The cat sleeps because it is tired."
 DOG = "The dog sleeps because it is tired."
+HOSTILE = "</blockquote><script>alert(1)</script> <img src=x onerror=alert(1)> &amp; שלום"
 PARIS = "Paris is the [MASK] of France."
 PLACE = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
 
@@ -63,6 +64,7 @@ def test_a_comparison(person, inspect, tmp_path):
     leaf = Leaf(saved(person, "Save difference map as HTML", tmp_path))
     assert "svg" in leaf.tags
     assert leaf.heading == "What “it” looks at: what changed, head by head"
+    assert leaf.sentences == [CAT, DOG]
     told = [[change.distance, *change.difference] for change in changes]
     assert np.allclose(leaf.values, np.ravel(told), atol=1e-6)
     unfold(person, "one head in both sentences")
@@ -145,6 +147,15 @@ def test_every_chance_of_the_next_word(person, inspect, tmp_path, model, tab, na
     assert np.allclose(read["probability"], chances[read["id"].astype(int)], atol=1e-5)
     leaf = Leaf(saved(person, f"Save {name} as HTML", tmp_path))
     assert {"svg", "table"} <= set(leaf.tags)
+
+
+def test_hostile_text_stays_text_on_a_page_of_a_picture(person, tmp_path):
+    person.visit(tab="write", model="writing", text=HOSTILE)
+    expect(person.page.get_by_role("tabpanel").locator(".share-bar").first).to_be_visible()
+    unfold(person, "next word")
+    leaf = Leaf(saved(person, "Save next word as HTML", tmp_path))
+    assert leaf.sentences == [HOSTILE]
+    assert not {"script", "img"} & set(leaf.tags)
 
 
 def test_what_a_model_reads(person, load, inspect, tmp_path):

@@ -106,8 +106,8 @@ export class AlignmentPanel {
   // The cross-attention of every layer and head, or the page of this translation.
   fileOf(ending) {
     const [layer, head] = this.trace ? this.chosen().place : [];
-    const page = { layer, head, tab: "translate" };
-    return this.source.saveAddress(this.trace?.trace ?? "none", ending, { kind: "cross", ...(ending === "html" ? page : {}) });
+    const page = ending === "html" ? { layer, head, tab: "translate" } : {};
+    return this.source.saveAddress(this.trace?.trace ?? "none", ending, { kind: "cross", ...page });
   }
 
   draw() {

@@ -99,6 +99,7 @@ export class LookTab {
     stack.foot.append(this.headTable);
     this.offer(stack, {
       name: "all heads",
+      title: "All heads",
       canvas: () => sheetCanvas(this.heads),
       svg: () => sheetSvg(this.heads),
       table: () => this.heads.table(),

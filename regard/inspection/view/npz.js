@@ -29,10 +29,13 @@ export function npzOf(arrays) {
  */
 export function arraysOf({ columns, rows }) {
   const isNumber = (value) => typeof value === "number" || value === "";
-  const isMatrix = rows.length > 0 && rows.every(([label, ...cells]) => typeof label === "string" && cells.every(isNumber));
-  if (!isMatrix) return Object.fromEntries(columns.map((name, place) => [plain(name), listOf(rows.map((row) => row[place]))]));
+  const isLabelled = ([label, ...cells]) => typeof label === "string" && cells.every(isNumber);
+  const column = (place) => listOf(rows.map((row) => row[place]));
+  if (!rows.length || !rows.every(isLabelled)) {
+    return Object.fromEntries(columns.map((name, place) => [plain(name), column(place)]));
+  }
   const values = matrixOf(rows.map((row) => row.slice(1)));
-  return { rows: listOf(rows.map(([label]) => label)), columns: listOf(columns.slice(1)), values };
+  return { rows: column(0), columns: listOf(columns.slice(1)), values };
 }
 
 /** Rows of numbers as an array of two dimensions. */

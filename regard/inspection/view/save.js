@@ -12,14 +12,18 @@ import { arraysOf, npzOf } from "./npz.js";
 const SENTENCES = ".sentence-of, .reading, .story";
 
 /**
- * Buttons for what there is: offerSaves(root, {name, canvas, svg, table, arrays, address, link, announce, onerror}).
+ * Buttons for what there is; of all these, only a name and a table must be.
  *
+ * name                 what the buttons and files are called
+ * title                what stands above the picture on a page of its own, where it is not the card's heading
  * canvas, svg, table   functions that give a canvas (or null: then the svg is drawn on one), an svg, {columns, rows}
  * arrays               a function that gives what an npz holds, where it is not what the table says
  * address              a function from an ending ("npz", "html") to where the server gives that file, or null
  * link                 a function that gives the address of what is seen, or null
+ * announce, onerror    what hears that something was done, and what went wrong
  */
-export function offerSaves(root, { name, canvas, svg, table, arrays, address, link, announce = () => {}, onerror = announce }) {
+export function offerSaves(root, { announce = () => {}, onerror = announce, ...picture }) {
+  const { name, canvas, svg, table, arrays, address, link } = picture;
   const list = make("ul", { class: "saves" });
   const offer = (text, label, work) => {
     const onclick = () => attempt(work, onerror);
@@ -37,7 +41,7 @@ export function offerSaves(root, { name, canvas, svg, table, arrays, address, li
   if (svg) offer("SVG", `Save ${name} as SVG`, () => saveSvg(name, svg()));
   offer("CSV", `Save ${name} as CSV`, () => saveCsv(name, table()));
   offerFile("npz", "npz", () => saveNpz(name, arrays?.() ?? arraysOf(table())));
-  offerFile("HTML", "html", () => saveLeaf(name, { ...told(root, name), drawing: svg?.(), table: table() }));
+  offerFile("HTML", "html", () => saveLeaf(name, { ...told(root, picture), drawing: svg?.(), table: table() }));
   if (link?.()) offer("Link", "Copy a link to what is seen", () => copyLink(link(), announce));
   root.append(
     make("details", { class: "save" }, make("summary", { text: "Save", "aria-label": `Save ${name}` }), list),
@@ -70,11 +74,13 @@ async function attempt(work, onerror) {
   }
 }
 
-// What stands above a picture and what is said of it.
-function told(root, name) {
+// What stands above a picture, the sentences that it is of, and what is said of it.
+function told(root, { name, title }) {
   const card = root.closest(".panel");
   const text = (selector) => card?.querySelector(selector)?.textContent || null;
-  return { title: text("h2, h3") ?? name, said: text(SENTENCES) };
+  const fields = root.closest("[role=tabpanel]")?.querySelectorAll(".sentence-field") ?? [];
+  const read = Array.from(fields, ({ value }) => value).filter(Boolean);
+  return { title: title ?? text("h2, h3") ?? name, read, said: text(SENTENCES) };
 }
 
 function visit(address, name) {
