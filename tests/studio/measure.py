@@ -40,6 +40,13 @@ WATCH = """event => new Promise(done => {
     });
     watch.observe(grid, { childList: true });
 })"""
+# Until nothing has been drawn for a while: what follows belongs to what is done next.
+SETTLED = """pause => new Promise(done => {
+    const grid = document.querySelector(".picture-matrix [role=grid]");
+    let timer = setTimeout(done, pause);
+    new MutationObserver(() => { clearTimeout(timer); timer = setTimeout(done, pause); })
+        .observe(grid, { childList: true });
+})"""
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 DRAWN = """() => new Promise(done => {
     const look = () => document.querySelector(".picture-matrix [role=gridcell]")
@@ -104,8 +111,9 @@ def first_paint(browser: Browser, home: str, times: int) -> None:
     say("first attention", drawn)
 
 
-def timed(page: Page, event: str, act: Callable[[], None]) -> float:
-    """From an event that `act` causes to the frame in which it is drawn."""
+def timed(page: Page, event: str, act: Callable[[], None], pause: int = 500) -> float:
+    """From an event that `act` causes to the frame in which it is drawn, once all has been quiet."""
+    page.evaluate(SETTLED, pause)
     waiting = page.evaluate_handle(f"event => ({{ told: ({WATCH})(event) }})", event)
     act()
     return waiting.evaluate("waiting => waiting.told")
@@ -119,7 +127,6 @@ def keystroke(browser: Browser, home: str, times: int) -> None:
         person.page.keyboard.press("End")
         found = []
         for number in range(times):
-            person.page.wait_for_timeout(500)
             key = "Backspace" if number % 2 else "s"
             found.append(timed(person.page, "input", lambda key=key: person.page.keyboard.press(key)))
     say("keystroke to drawn attention", found)
@@ -145,13 +152,12 @@ def many_tokens(browser: Browser, home: str, times: int) -> None:
         person.look(text="word1 word2", kind="encoder", layer=0, head=0, words=0)
         for number in range(times):
             text = " ".join(WORDS[number : number + 510])
-            drawn.append(timed(person.page, "input", lambda text=text: person.field.fill(text)))
+            drawn.append(timed(person.page, "input", lambda text=text: person.field.fill(text), 2000))
             asked = "performance.getEntriesByType('resource').filter(one => one.name.endsWith('/trace'))"
             modelled.append(person.page.evaluate(f"{asked}.at(-1).duration"))
-            person.page.wait_for_timeout(500)
             block = person.page.get_by_role("group", name="The stack, as a map")
             button = block.get_by_role("button", name=f"Encoder, layer {number % 11 + 1}", exact=True)
-            layers.append(timed(person.page, "click", lambda button=button: button.click()))
+            layers.append(timed(person.page, "click", lambda button=button: button.click(), 2000))
     say("512 tokens, 12 x 12 heads, drawn", drawn)
     say("  of which the model's own pass", modelled)
     say("512 tokens, another layer", layers)
