@@ -59,7 +59,7 @@ def follow(stepper, orders):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("lengths", [[1], [3, 3, 3], [2, 5, 1]], ids=str)
+@pytest.mark.parametrize("lengths", [[1], [3, 3, 3], [2, 5, 1], [2, 1, 4, 4, 3]], ids=str)
 def test_a_plan_computes_what_the_modules_compute(kind, family, lengths):
     model, last = make(family=family, **KINDS[kind]), len(lengths) - 1
     orders = [[last, 0], [0, 0, 1, 1], [1, 0, 2, 3], [3, 1, 1], [2, 0], [1]]
