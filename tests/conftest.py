@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import threading
 
 import pytest
 from hypothesis import settings
@@ -14,6 +16,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault(variable, "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# A shell ignores Ctrl-C for what it runs in the background, and children inherit that; tests send the signal.
+ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+if ignored and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples for everybody; `pytest --hypothesis-profile=explore` draws new ones.
 settings.register_profile("steady", deadline=None, derandomize=True)
