@@ -20,8 +20,7 @@ from regard.inspection.trace import Inspection
 from regard.model.watch import attention_path, watch
 
 SMALL = 48  # rows and columns of a small map at most
-RECORDED = 1 << 24  # bytes of weights up to which a recording is sure to hold them all
-AT_ONCE = 1 << 28  # bytes of weights held together beyond
+AT_ONCE = 1 << 28  # bytes of weights held together where the recording cannot hold them all
 IT = "it"
 
 
@@ -77,11 +76,11 @@ def glance(seen: Inspection, nouns: Sequence[int] = ()) -> Glance:
 def every_layer(seen: Inspection) -> Iterator[tuple[str, int, np.ndarray]]:
     """The weights of each kind and layer, H Q K, the layers of a kind in order."""
     places = [(kind, layer) for kind in seen.kinds for layer in range(seen.layers(kind))]
-    sizes = [4 * seen.heads * math.prod(map(len, seen.sides(kind))) for kind, _ in places]
-    if seen.recording.holds_weights or sum(sizes) <= RECORDED:
+    if seen.recording.holds_weights:
         for kind, layer in places:
             yield kind, layer, seen.attention(kind, layer)
         return
+    sizes = [4 * seen.heads * math.prod(map(len, seen.sides(kind))) for kind, _ in places]
     while places:
         count = max(1, int(np.searchsorted(np.cumsum(sizes), AT_ONCE, "right")))
         yield from _passed(seen, places[:count])

@@ -25,9 +25,7 @@ from regard.inspection.bundle import VIEW, bundle
 from regard.inspection.glance import Glance, most_telling
 from regard.inspection.trace import Inspection
 
-LARGEST = (
-    950_000  # letters of view and sheets, as they are written, up to which more is kept than the maps need
-)
+LARGEST = 950_000  # letters of view and sheets, as written, up to which more is kept than the maps need
 FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
 TITLE = 80  # letters of the sentence that a title holds at most
 PAGE = """<!doctype html>

@@ -38,27 +38,22 @@ class Recording:
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
-        self._weights: dict[
-            str, Tensor
-        ] = {}  # and masks, of every layer: where they fit and the rest does not
+        # The weights and masks of every layer, where they fit and the rest does not.
+        self._weights: dict[str, Tensor] = {}
         self._lock = Lock()
-        self.output = self._begin()[0]  # .. V, or what stands on top
+        size = self._size_of_weights()
+        self.holds_weights = size <= budget  # those of every layer, from the first pass on
+        self.output = self._begin(size)[0]  # .. V, or what stands on top
 
-    def _begin(self) -> Tensor:
+    def _begin(self, weights: int) -> Tensor:
         """The first pass, which records as much as may be held: all, the attention weights, or nothing."""
-        weights = self._size_of_weights()
         if self._rough_size(weights) <= self.budget:
             output, seen = self._pass(None)
             self._keep(seen)
             return output
-        names = [name for name in self._names if name.endswith(SEEN_FIRST)] if weights <= self.budget else []
+        names = [name for name in self._names if self.holds_weights and name.endswith(SEEN_FIRST)]
         output, self._weights = self._pass(names)
         return output
-
-    @property
-    def holds_weights(self) -> bool:
-        """Whether the attention weights of every layer are at hand."""
-        return bool(self._weights)
 
     def __getitem__(self, name: str) -> Tensor:
         if name in self._weights:

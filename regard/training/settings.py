@@ -91,5 +91,7 @@ class TrainingSettings(Settings):
                 f"warmup ({self.warmup}) must be below steps ({self.steps}) with a {self.schedule} schedule"
             )
         if self.workers > 1 and self.compile:
-            raise SettingError(f"workers ({self.workers}) must be 1 with compile; leave one of them out")
+            raise SettingError(
+                f"workers ({self.workers}) must be 1 with compile; set workers to 1, or leave compile out"
+            )
         return self

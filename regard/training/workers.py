@@ -26,7 +26,7 @@ Learned = tuple[Tensor, int]  # the summed loss of a piece, and how many predict
 
 
 class Workers:
-    """So many threads, which share torch's between them; one is the thread that asks.
+    """So many threads, which share torch's between them; where it is one, the thread that asks does the work.
 
     with Workers(2) as workers:
         workers.learn(module, pieces)       # adds to every .grad
@@ -41,7 +41,11 @@ class Workers:
         """So many for a module on the CPU; one, and a line, where an accelerator does the work."""
         others = {one.device.type for one in module.parameters()} - {"cpu"}
         if others and count > 1:
-            log.info("one worker instead of %d: they share out a CPU, and this is %s", count, *others)
+            log.info(
+                "one worker instead of %d: they share out a CPU, and this is %s",
+                count,
+                ", ".join(sorted(others)),
+            )
         return cls(1 if others else count)
 
     def __enter__(self) -> Workers:

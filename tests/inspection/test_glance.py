@@ -33,7 +33,7 @@ def test_a_small_map_holds_the_largest_weights(shape):
 def test_layers_seen_a_few_at_a_time_are_the_same(words, monkeypatch, at_once):
     seen = look(words, off=[("encoder", 0, 1), "scaling"])
     expected = {(kind, layer): seen.attention(kind, layer) for kind in seen.kinds for layer in range(2)}
-    monkeypatch.setattr(room, "RECORDED", 0)
+    monkeypatch.setattr(seen.recording, "holds_weights", False)
     monkeypatch.setattr(room, "AT_ONCE", at_once)
     found = {(kind, layer): weights for kind, layer, weights in every_layer(seen)}
     assert list(found) == list(expected)

@@ -148,6 +148,7 @@ def test_where_the_weights_alone_fit_one_pass_records_them(words, monkeypatch):
     )
     some = Recording(whole.model, ids, budget=held)
     assert some.holds_weights
+    assert whole.recording.holds_weights
     masks = [name for name in whole.recording.names if name.endswith(".mask")]
     assert all(torch.equal(some[name], whole.recording[name]) for name in [*weights, *masks])
     assert len(passes) == 1
