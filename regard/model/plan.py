@@ -33,12 +33,9 @@ from regard.model.cache import Cache, Memory, Turn
 from regard.model.embedding import Embedding
 from regard.model.outputs import Words
 from regard.model.positions import Learned, NoPositions, Rotary, Rotation, Sinusoidal
+from regard.model.products import Product, Products
 from regard.model.similarity import ScaledDot
 from regard.model.transformer import DecoderOnly, EncoderDecoder, Stack
-from regard.model.turned import Turner
-
-# Rows with which a processor multiplies W x^T up to twice as quickly as x W^T, turning the outcome included.
-SOME = range(4, 65)
 
 attend = F.scaled_dot_product_attention
 
@@ -59,21 +56,20 @@ class Moment:
 
 
 Part = Callable[[Tensor, Moment], Tensor]
-Map = Callable[[Tensor], Tensor]  # of R K to R N
 
 
 class Plan:
     """A decoder's next step: R ids to logits R V, the cache going on by one token."""
 
     def __init__(self, model: EncoderDecoder | DecoderOnly):
-        turn = Turner(_known(model, EncoderDecoder, DecoderOnly))
+        products = Products(_known(model, EncoderDecoder, DecoderOnly))
         stack = _known(model.decoder, Stack)
         self._embed = _Embed(model.target)
-        blocks = [_Block(block, layer, turn) for layer, block in enumerate(stack.blocks)]
+        blocks = [_Block(block, layer, products) for layer, block in enumerate(stack.blocks)]
         self._parts = [part for block in blocks for part in block.parts]
         self._norm = None if stack.norm is None else _norm(stack.norm)
-        self._head = _linear(model.head, turn)
-        turn.keep()
+        self._head = _linear(model.head, products)
+        products.keep()
 
     def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
         """Append an id to every row and give the logits of what may follow, R V."""
@@ -119,9 +115,9 @@ class _Embed:
 class _Block:
     """The sublayers of a block, each with its residual connection."""
 
-    def __init__(self, block: nn.Module, layer: int, turn: Turner):
+    def __init__(self, block: nn.Module, layer: int, products: Products):
         known = _known(block, EncoderBlock, DecoderBlock)
-        self._layer, self._turn = layer, turn
+        self._layer, self._products = layer, products
         self.parts = [_residual(known.around_attention, self._within(known.attention))]
         if isinstance(block, DecoderBlock):
             self.parts.append(_residual(known.around_cross, self._across(known.cross)))
@@ -131,13 +127,9 @@ class _Block:
         """Self-attention of one new token a row."""
         known, layer = _attention(module), self._layer
         heads, groups, width = known.heads, known.projections.groups, known.projections.key_width
-        project, output = _linear(known.projections, self._turn), _linear(known.output, self._turn)
-        joined, kept, grouped, scale = (
-            heads * width,
-            2 * groups * width,
-            heads != groups,
-            known.similarity.scale,
-        )
+        project, output = _linear(known.projections, self._products), _linear(known.output, self._products)
+        joined, kept = heads * width, 2 * groups * width
+        grouped, scale = heads != groups, known.similarity.scale
 
         def within(x: Tensor, moment: Moment) -> Tensor:
             projected, turn = project(x), moment.turn
@@ -158,7 +150,8 @@ class _Block:
         known, layer = _attention(module), self._layer
         heads, width = known.heads, known.projections.key_width
         joined, grouped, scale = heads * width, heads != known.projections.groups, known.similarity.scale
-        project, output = _linear(known.projections, self._turn, joined), _linear(known.output, self._turn)
+        project = _linear(known.projections, self._products, joined)
+        output = _linear(known.output, self._products)
 
         def across(x: Tensor, moment: Moment) -> Tensor:
             memory = moment.memories[layer]
@@ -172,7 +165,7 @@ class _Block:
 
     def _feed_forward(self, module: nn.Module) -> Part:
         known = _known(module, FeedForward, GatedFeedForward)
-        expand, contract = _linear(known.expand, self._turn), _linear(known.contract, self._turn)
+        expand, contract = _linear(known.expand, self._products), _linear(known.contract, self._products)
         activation = known.activation
         if isinstance(module, FeedForward):
             return lambda x, moment: contract(activation(expand(x)))
@@ -191,7 +184,7 @@ def _residual(around: nn.Module, sublayer: Part) -> Part:
     return lambda x, moment: x + sublayer(norm(x), moment)
 
 
-def _norm(norm: nn.Module) -> Map:
+def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     known = _known(norm, LayerNorm, RMSNorm)
     shape, weight, epsilon = known.shape, known.weight, known.epsilon
     if isinstance(norm, RMSNorm):
@@ -200,19 +193,10 @@ def _norm(norm: nn.Module) -> Map:
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
 
 
-def _linear(module: Any, turn: Turner, rows: int | None = None) -> Map:
+def _linear(module: Any, products: Products, rows: int | None = None) -> Product:
     """x W^T + b of a module's weight and bias, or of their first rows."""
     known = _known(module, nn.Linear, SeparateProjections, Words)
-    weight, bias = known.weight[:rows], None if known.bias is None else known.bias[:rows]
-    matrix = turn(weight)
-    beside = None if bias is None else bias[:, None]  # N 1
-
-    def product(x: Tensor) -> Tensor:
-        if len(x) in SOME and matrix.is_contiguous():
-            return (weight @ x.T if beside is None else torch.addmm(beside, weight, x.T)).T.contiguous()
-        return x @ matrix if bias is None else torch.addmm(bias, x, matrix)
-
-    return product
+    return products(known.weight[:rows], None if known.bias is None else known.bias[:rows])
 
 
 def _attention(module: nn.Module) -> Any:
