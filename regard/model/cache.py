@@ -46,7 +46,7 @@ class Turn:
     """One more token for every row: where it goes, and what it looks at, layer by layer."""
 
     first: int | Tensor  # its place in its row: one number where all agree
-    targets: tuple[Tensor, ...]  # R W where all agree, R T W otherwise
+    targets: tuple[Tensor, ...]  # R W where all agree, T R W otherwise
     keys: tuple[Tensor, ...]  # R G K E
     values: tuple[Tensor, ...]  # R G K F
     bias: Tensor | None  # R 1 1 K, added to scores: minus infinity behind the end of shorter rows
@@ -56,16 +56,17 @@ class Turn:
         if isinstance(self.first, int):
             self.targets[layer].copy_(token)
         else:
-            self.targets[layer][torch.arange(len(token), device=token.device), self.first] = token
+            self.targets[layer][self.first, torch.arange(len(token), device=token.device)] = token
 
 
 class Cache:
     """What decoding has computed so far, for rows that may stand at different lengths.
 
     A row's tokens lie at places 0, 1, 2 ... of its own, so what lies beyond its length is never seen
-    and is overwritten. Room doubles when it runs out; nothing is copied at an ordinary step, and no more
-    than what is in use when rows are reordered: from one store into another, and at the next time back.
-    For inference: what is put in is cut off from gradients.
+    and is overwritten. The tokens of all rows at one place lie together, so that memory is taken as it is
+    filled. Room doubles when it runs out; nothing is copied at an ordinary step, and no more than what is in
+    use when rows are reordered: from one store into another, and at the next time back. For inference: what
+    is put in is cut off from gradients.
     """
 
     lengths: np.ndarray  # of each row
@@ -88,7 +89,7 @@ class Cache:
         like = torch.empty(0) if like is None else like  # only its device and number type are used
         self._groups, self._sections = groups, [groups * key_width, groups * value_width]
         self._spare: Tensor | None = None
-        self._use(_zeros(like, layers, rows, max(room, 1), sum(self._sections)), rows)
+        self._use(_zeros(like, layers, max(room, 1), rows, sum(self._sections)), rows)
         self._stand_at(np.zeros(rows, dtype=np.int64))
         self._source_of = np.arange(rows)  # which source a row looks at
         self._stored: list[Memory] = []  # a memory a layer, for every source
@@ -119,7 +120,7 @@ class Cache:
         self._make_room(end)
         keys, values = self._keys.narrow(3, 0, end), self._values.narrow(3, 0, end)
         if isinstance(self.first, int):
-            targets, bias = self._held.select(2, self.first), None
+            targets, bias = self._held.select(1, self.first), None
         else:
             targets, bias = self._held, _hidden_behind(self.first, end, keys)
         return Turn(self.first, targets.unbind(), keys.unbind(), values.unbind(), bias)
@@ -143,9 +144,9 @@ class Cache:
 
     def join(self, other: Cache) -> None:
         """Take in another cache's rows, after those already here."""
-        room = max(self._held.shape[2], other._held.shape[2])
-        held = torch.cat([_roomier(cache._held, room) for cache in (self, other)], dim=1)
-        self._use(held, held.shape[1])
+        room = max(self._held.shape[1], other._held.shape[1])
+        held = torch.cat([_roomier(cache._held, room) for cache in (self, other)], dim=2)
+        self._use(held, held.shape[2])
         self._source_of = np.concatenate([self._source_of, other._source_of + self._sources])
         self._stand_at(np.concatenate([self.lengths, other.lengths]))
         if self._stored:
@@ -158,38 +159,38 @@ class Cache:
         self.first = self.length if agree else torch.from_numpy(lengths).to(self._held.device)
 
     def _use(self, store: Tensor, rows: int) -> None:
-        """Hold the rows in the first places of a store, L . T W."""
-        self._store, self._held = store, store[:, :rows]  # L R T W
+        """Hold the rows in the first places of a store, L T . W."""
+        self._store, self._held = store, store[:, :, :rows]  # L T R W
         key, value = self._held.split(self._sections, dim=-1)
-        self._keys = key.unflatten(-1, (self._groups, -1)).transpose(2, 3)  # L R G T E
-        self._values = value.unflatten(-1, (self._groups, -1)).transpose(2, 3)  # L R G T F
+        self._keys = key.unflatten(-1, (self._groups, -1)).permute(0, 2, 3, 1, 4)  # L R G T E
+        self._values = value.unflatten(-1, (self._groups, -1)).permute(0, 2, 3, 1, 4)  # L R G T F
 
     def _move(self, rows: Tensor) -> None:
         """Copy rows, as far as they are in use, into the store that is not."""
         old, spare = self._held, self._spare
-        layers, _, room, width = old.shape
-        if spare is None or spare.shape[1] < len(rows) or spare.shape[2] != room:
-            spare = _zeros(old, layers, len(rows), room, width)
+        layers, room, _, width = old.shape
+        if spare is None or spare.shape[2] < len(rows) or spare.shape[1] != room:
+            spare = _zeros(old, layers, room, len(rows), width)
         self._spare = self._store
         self._use(spare, len(rows))
         used = self.length
-        torch.index_select(old[:, :, :used], 1, rows, out=self._held[:, :, :used])
+        torch.index_select(old[:, :used], 2, rows, out=self._held[:, :used])
 
     def _make_room(self, tokens: int) -> None:
-        if tokens > self._held.shape[2]:
-            self._use(_roomier(self._held, max(tokens, 2 * self._held.shape[2])), self.rows)
+        if tokens > self._held.shape[1]:
+            self._use(_roomier(self._held, max(tokens, 2 * self._held.shape[1])), self.rows)
 
     def _extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         tokens = key.shape[2]
         start, end = self.first, self.length + tokens
         self._make_room(end)
-        held = self._held[layer]  # R T W
+        held = self._held[layer]  # T R W
         new = torch.cat([x.detach().transpose(1, 2).flatten(2) for x in (key, value)], dim=-1)  # R Q W
         if isinstance(start, int):
-            held[:, start:end] = new
+            held[start:end] = new.transpose(0, 1)
         else:
             places = start[:, None] + torch.arange(tokens, device=start.device)  # R Q
-            held[torch.arange(self.rows, device=start.device)[:, None], places] = new
+            held[places, torch.arange(self.rows, device=start.device)[:, None]] = new
         return self._keys[layer, :, :, :end], self._values[layer, :, :, :end]
 
     @property
@@ -233,9 +234,9 @@ class Cache:
 
 
 def _roomier(held: Tensor, room: int) -> Tensor:
-    """L R T W with room for so many tokens."""
-    new = _zeros(held, *held.shape[:2], room, held.shape[3])
-    new[:, :, : held.shape[2]] = held
+    """L T R W with room for so many tokens."""
+    new = _zeros(held, held.shape[0], room, *held.shape[2:])
+    new[:, : held.shape[1]] = held
     return new
 
 

@@ -64,6 +64,8 @@ class Recipe:
         _check_model(objective, model)
         recipe = cls(objective=objective, model=model, **tables)
         _check_names(recipe)
+        if objective == "masked" and recipe.training.hide:
+            raise SettingError("[training] hide: a masked model's text has gaps already; leave it at 0")
         return recipe
 
     def values(self) -> dict[str, Any]:

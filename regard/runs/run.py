@@ -27,6 +27,7 @@ from regard.runs.tasks.measuring import TASKS
 from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
 from regard.runs.toml import merged
 from regard.runs.validating import build_validate, check_watched
+from regard.text.hiding import hiding
 from regard.text.reading import Paths
 from regard.training.events import Event, Observer, Resumed
 from regard.training.objectives import build_objective
@@ -237,7 +238,7 @@ def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
     )
     return Trainer(
         build_objective(recipe.objective, model, training.smoothing),
-        batches,
+        hiding(batches, training.hide, words.tokenizers, training.seed),
         training,
         out=folder.path,
         validate=build_validate(recipe, material),

@@ -54,6 +54,7 @@ export class AlignmentPanel {
     foot.append(foldedTable({ caption: label, give: () => this.matrix.table() }));
     offerSaves(foot, {
       name: "alignment",
+      isThere: () => !!this.trace,
       svg: () => (this.linesRoom.hidden ? this.matrix : this.lines).svg(),
       table: () => this.matrix.table(),
       address: (ending) => this.fileOf(ending),

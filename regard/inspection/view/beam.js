@@ -50,6 +50,7 @@ export class BeamPanel {
     foot.append(foldedTable({ caption: "All hypotheses of the beam", give: () => this.tree.table() }));
     offerSaves(foot, {
       name: "beam tree",
+      isThere: () => !!this.answer,
       svg: () => this.tree.svg(),
       table: () => this.tree.table(),
       link: () => state.link(),

@@ -46,7 +46,7 @@ export class CompareTab {
 
   hide() {
     this.isShown = false;
-    clearTimeout(this.timer);
+    this.callOff?.();
   }
 
   takePair([first, second], others = { watched: null }) {
@@ -101,6 +101,7 @@ export class CompareTab {
     map.foot.append(foldedTable({ caption: "Every head, ranked by how much its attention moved", give: () => this.ranking() }));
     offerSaves(map.foot, {
       name: "difference map",
+      isThere: () => !!this.answer,
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.ranking(),
@@ -113,8 +114,8 @@ export class CompareTab {
 
   refreshSoon() {
     if (!this.isShown) return;
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.refresh(), PAUSE);
+    this.callOff?.();
+    this.callOff = this.source.work.after(PAUSE, () => this.refresh());
   }
 
   async refresh() {

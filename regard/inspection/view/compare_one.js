@@ -17,8 +17,13 @@ export class CompareOne {
     Object.assign(this, { element, heading });
     this.room = make("div", {});
     body.append(this.room, make("div", { class: "buttons" }, button("Open this head in Look", onopen)));
-    const link = () => state.link();
-    offerSaves(foot, { name: "one head in both sentences", table: () => this.table(), link, announce });
+    offerSaves(foot, {
+      name: "one head in both sentences",
+      isThere: () => !!this.change,
+      table: () => this.table(),
+      link: () => state.link(),
+      announce,
+    });
   }
 
   show(change, labels, watched) {

@@ -17,14 +17,19 @@ const CAPTIONS = {
 /** The panel; show(answer, request) as often as needed. */
 export class CompareOutputs {
   constructor({ source, model, state, announce }) {
-    Object.assign(this, { source, model, rows: [] });
+    Object.assign(this, { source, model, rows: null });
     const { element, body, foot } = panel({ title: "What the model makes of them", class: "compare-outputs" });
     this.element = element;
     this.outputs = make("div", { class: "outputs" });
     this.next = make("div", {});
     body.append(this.outputs, this.next);
-    const link = () => state.link();
-    offerSaves(foot, { name: "what the model makes of them", table: () => this.table(), link, announce });
+    offerSaves(foot, {
+      name: "what the model makes of them",
+      isThere: () => !!this.rows,
+      table: () => this.table(),
+      link: () => state.link(),
+      announce,
+    });
   }
 
   async show({ outputs, next }, { model, first, second, off }, isNewest) {

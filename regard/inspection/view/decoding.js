@@ -38,6 +38,7 @@ export class DecodingPanel {
     this.bars = new Distribution(body, { label: "The next word", most: 6 });
     offerSaves(foot, {
       name: "step of the decoder",
+      isThere: () => !!this.bars.now,
       svg: () => this.bars.svg(),
       table: () => this.bars.full(),
       link: () => state.link(),

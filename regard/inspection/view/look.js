@@ -99,6 +99,7 @@ export class LookTab {
     stack.foot.append(this.headTable);
     this.offer(stack, {
       name: "all heads",
+      isThere: () => !!this.scene,
       title: "All heads",
       canvas: () => sheetCanvas(this.heads),
       svg: () => sheetSvg(this.heads),
@@ -137,6 +138,7 @@ export class LookTab {
     this.stepper = new Stepper(this.stepCard.body);
     this.offer(this.stepCard, {
       name: "the steps of this cell",
+      isThere: () => !!this.stepper.steps,
       table: () => this.stepper.table(),
       arrays: () => this.stepper.arrays,
       address: (ending) => (ending === "html" ? fileOf(this.source, this.scene, ending) : null),
@@ -215,8 +217,8 @@ export class LookTab {
     this.heads.show({ trace, overview, pinned: scene, off, canSwitch: this.source.can("trace") });
     this.headTable.refresh();
     this.drawSteps(scene);
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.later.forEach((draw) => draw(scene)), LATER);
+    this.callOff?.();
+    this.callOff = this.source.work.after(LATER, () => this.later.forEach((draw) => draw(scene)));
   }
 
   async drawSteps(scene) {

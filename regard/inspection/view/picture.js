@@ -77,6 +77,7 @@ export class Picture {
     this.card.foot.append(this.table);
     offerSaves(this.card.foot, {
       name: "attention",
+      isThere: () => !!this.scene,
       canvas: () => shown().canvas?.() ?? null,
       svg: () => shown().svg(),
       table,

@@ -66,6 +66,7 @@ export class PullPanel {
     );
     offerSaves(foot, {
       name: "pulled row",
+      isThere: () => !!this.words,
       table: () => this.table.table(),
       link: () => this.state.link(),
       announce: this.announce,
@@ -92,7 +93,7 @@ export class PullPanel {
       if (!isNewest() || place.query >= sheet.arrays.weights.shape[1]) return;
       this.take(base, sheet.arrays);
       this.draw();
-      await new Promise((done) => setTimeout(done, RESTING));
+      await new Promise((done) => this.source.work.after(RESTING, done));
       if (isNewest()) await this.effect.show({ base, request, pulls: this.state.get("pulls"), isNewest });
       if (isNewest()) this.offerDecision();
     });

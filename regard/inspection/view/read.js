@@ -46,6 +46,7 @@ export class ReadTab {
     answers.body.append(this.answers);
     offerSaves(answers.foot, {
       name: "what the model says",
+      isThere: () => !!this.rows,
       svg: () => sharesSvg(this.answersHeading.textContent, this.rows),
       table: () => this.table(),
       link: () => this.state.link(),
@@ -94,6 +95,7 @@ export class ReadTab {
     looking.foot.append(foldedTable({ caption: "Each head's row for this place", give: () => this.matrix.table() }));
     offerSaves(looking.foot, {
       name: "what it looks at",
+      isThere: () => !!this.names,
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.matrix.table(),

@@ -8,8 +8,11 @@
 import { make } from "./dom.js";
 import { leafOf } from "./leaf.js";
 import { arraysOf, npzOf } from "./npz.js";
+import { settled } from "./work.js";
 
 const SENTENCES = ".sentence-of, .reading, .story";
+const WAITING = "This is still on its way; it is saved when it is here.";
+const NOTHING = "There is nothing to save here yet.";
 
 /**
  * Buttons for what there is; of all these, only a name and a table must be.
@@ -20,13 +23,17 @@ const SENTENCES = ".sentence-of, .reading, .story";
  * arrays               a function that gives what an npz holds, where it is not what the table says
  * address              a function from an ending ("npz", "html") to where the server gives that file, or null
  * link                 a function that gives the address of what is seen, or null
+ * isThere              a function that says whether there is a picture yet; a file asked for before comes when there is
  * announce, onerror    what hears that something was done, and what went wrong
  */
-export function offerSaves(root, { announce = () => {}, onerror = announce, ...picture }) {
+export function offerSaves(root, { announce = () => {}, onerror = announce, isThere = () => true, ...picture }) {
   const { name, canvas, svg, table, arrays, address, link } = picture;
   const list = make("ul", { class: "saves" });
   const offer = (text, label, work) => {
-    const onclick = () => attempt(work, onerror);
+    const onclick = () => attempt(async () => {
+      if (!isThere()) await arrival(root, isThere, announce);
+      await work();
+    }, onerror);
     list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick })));
   };
   const offerFile = (text, ending, work) => {
@@ -72,6 +79,12 @@ async function attempt(work, onerror) {
   } catch (error) {
     onerror(error.message);
   }
+}
+
+async function arrival(root, isThere, announce) {
+  announce(WAITING);
+  await settled(root);
+  if (!isThere()) throw new Error(NOTHING);
 }
 
 // What stands above a picture, the sentences that it is of, and what is said of it.

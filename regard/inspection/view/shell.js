@@ -94,6 +94,11 @@ export class Shell {
     this.root.classList.toggle("is-busy", isBusy);
   }
 
+  /** Say whether something that is asked for is not drawn yet. */
+  wait(isWaiting) {
+    this.body.setAttribute("aria-busy", String(isWaiting));
+  }
+
   build() {
     const title = make(this.isPage ? "h1" : "h2", { class: "title", text: "Regard" });
     this.tabList = make(

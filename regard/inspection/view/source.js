@@ -1,6 +1,7 @@
 /** Where the numbers come from: a model behind the studio's requests, one method each. */
 
 import { unpack } from "./wire.js";
+import { Work } from "./work.js";
 
 const MOST_BYTES = 96e6; // of answers kept, so that going back draws at once
 const MOST_TRACES = 200;
@@ -36,6 +37,7 @@ class Kept {
 export class LiveSource {
   constructor(base = "/studio/api") {
     this.base = base;
+    this.work = new Work();
     this.kept = new Kept();
     this.requests = new Map();
   }
@@ -153,7 +155,11 @@ export class LiveSource {
     return this.once(whole);
   }
 
-  async ask(path, options) {
+  ask(path, options) {
+    return this.work.during(this.answer(path, options));
+  }
+
+  async answer(path, options) {
     const answer = await this.fetch(path, options);
     const isSheet = !answer.headers.get("Content-Type")?.includes("json");
     if (!answer.ok) throw await failure(answer, isSheet);

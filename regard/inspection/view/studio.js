@@ -28,7 +28,8 @@ export function start(root, source, { address = true, values = {} } = {}) {
   context.trace = new Tracing(source, { onerror: fail, onbusy: (isBusy) => shell.busy(isBusy) });
   if (source.can("trace")) shell.tools.append(new Tour(root, context).opener);
   shell.tools.append(themeSwitch(root));
-  context.reload = () => begin(shell, context).catch(fail);
+  source.work.on((isWaiting) => shell.wait(isWaiting));
+  context.reload = () => source.work.during(begin(shell, context).catch(fail));
   context.reload();
   return { state, trace: context.trace, end: () => state.end() };
 }

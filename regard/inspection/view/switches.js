@@ -68,13 +68,13 @@ export class Switches {
   }
 
   askLater(trace, { kind, layer, head }, off) {
-    clearTimeout(this.timer);
+    this.callOff?.();
     const tried = off.length ? off : [[kind, layer, head]];
     const asked = JSON.stringify([trace.trace, tried]);
     this.card.heading.textContent = off.length ? "What switching off did" : `What switching head ${head} off would do`;
     if (asked === this.asked) return;
     this.element.classList.add("is-waiting");
-    this.timer = setTimeout(() => this.ask(trace, tried, off.length > 0, asked), PATIENCE);
+    this.callOff = this.source.work.after(PATIENCE, () => this.ask(trace, tried, off.length > 0, asked));
   }
 
   async ask(trace, off, isDone, asked) {

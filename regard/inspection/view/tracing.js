@@ -44,22 +44,22 @@ export class Tracing {
   /** Ask whenever the model, the text or what is switched off changes. */
   follow(state) {
     return state.on(FIELDS, (changed) => {
-      clearTimeout(this.timer);
+      this.callOff?.();
       const isTyping = changed.size === 1 && changed.has("text");
-      this.timer = setTimeout(() => this.askFor(state), isTyping ? PAUSE : 0);
+      this.callOff = this.source.work.after(isTyping ? PAUSE : 0, () => this.askFor(state));
     });
   }
 
   /** Ask for what the state describes, if there is a text. */
   askFor(state) {
-    clearTimeout(this.timer);
+    this.callOff?.();
     const request = requestOf(state);
     return request ? this.ask(request) : Promise.resolve(null);
   }
 
   /** Forget the sentence, as when another model is chosen. */
   forget() {
-    clearTimeout(this.timer);
+    this.callOff?.();
     this.waiting?.done(null);
     this.waiting = null;
     this.taken = this.asked;

@@ -56,6 +56,7 @@ export class TrainingTab {
     picture.foot.append(foldedTable({ caption: "Attention at the chosen checkpoint", give: () => this.matrix.table() }));
     offerSaves(picture.foot, {
       name: "attention in training",
+      isThere: () => !!this.pictured,
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.matrix.table(),
@@ -82,6 +83,7 @@ export class TrainingTab {
     course.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
     offerSaves(course.foot, {
       name: "loss",
+      isThere: () => !!this.course,
       svg: () => this.curve.svg(),
       table: () => this.curve.table(),
       link: () => this.state.link(),

@@ -45,6 +45,7 @@ export class Vectors {
     const link = () => state.link();
     offerSaves(this.card.foot, {
       name: "vectors",
+      isThere: () => !!this.arrays,
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.matrix.table(),

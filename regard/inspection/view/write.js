@@ -78,6 +78,7 @@ export class WriteTab {
     next.body.append(this.strip, make("p", { class: "note", text: TEMPERATURE }));
     offerSaves(next.foot, {
       name: "next word",
+      isThere: () => !!this.bars.now,
       svg: () => this.bars.svg(),
       table: () => this.bars.full(),
       link: () => this.state.link(),
