@@ -110,8 +110,9 @@ class Cache:
         return self.memories[layer]
 
     def remember(self, memories: list[Memory], mask: Mask) -> None:
-        """Keep each layer's keys and values of the sources, one source a row."""
-        self._stored, self._stored_mask = memories, mask
+        """Keep each layer's keys and values of the sources, one source a row, those of a head together."""
+        self._stored = [Memory(each.key.contiguous(), each.value.contiguous()) for each in memories]
+        self._stored_mask = mask
         self._arrange()
 
     def turn(self) -> Turn:
