@@ -53,9 +53,11 @@ def look(
     if save is not None:
         _check_used("--save", {"--compare": compare, "--rank": rank, "--json": as_json or None})
     if rank is not None:
-        _check_used("--rank", {"--compare": compare, "--query": query, "--layer": layer, "--head": head})
+        others = {"--compare": compare, "--query": query, "--layer": layer, "--head": head}
+        _check_used("--rank", {**others, "--words": words or None})
     if compare is not None:
-        _check_used("--compare", {"--kind": kind, "--layer": layer, "--head": head})
+        others = {"--kind": kind, "--layer": layer, "--head": head}
+        _check_used("--compare", {**others, "--words": words or None})
     from regard.inference.loading import load
     from regard.inspection.by_hand.board import Board
     from regard.inspection.looking import Look, Request

@@ -149,7 +149,9 @@ def test_files(look, tmp_path, name):
         (["--save", "a.svg", "--rank", "it", "ran"], "--rank has no effect beside --save; leave one"),
         (["--save", "a.svg", "--json"], "--json has no effect beside --save"),
         (["--rank", "it", "ran", "--layer", "0"], "--layer has no effect beside --rank"),
+        (["--rank", "it", "ran", "--words"], "--words has no effect beside --rank"),
         (["--query", "it", "--compare", WIDE, "--head", "0"], "--head has no effect beside --compare"),
+        (["--query", "it", "--compare", WIDE, "--words"], "--words has no effect beside --compare"),
     ],
 )
 def test_a_mistake_is_one_line(capsys, folders, arguments, message):
