@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 from regard.errors import SettingError, TrainingError, UnknownName
 from regard.model.transformer import build_model
-from regard.training.muon import COEFFICIENTS, ITERATIONS, Muon, orthogonalise
+from regard.training.muon import COEFFICIENTS, Muon, orthogonalise
 from regard.training.objectives import build_objective
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
 from regard.training.parameters import freeze, parts_of
@@ -37,9 +38,8 @@ def settings(**changes) -> TrainingSettings:
 
 def by_reference(matrix: torch.Tensor) -> torch.Tensor:
     """One matrix, in float64, the polynomial written out."""
-    a, b, c = COEFFICIENTS
     x = matrix.double() / matrix.double().norm()
-    for _ in range(ITERATIONS):
+    for a, b, c in COEFFICIENTS:
         x = a * x + b * x @ x.T @ x + c * x @ x.T @ x @ x.T @ x
     return x
 
@@ -49,16 +49,25 @@ def test_orthogonalising_is_the_polynomial_of_each_matrix(shape):
     torch.manual_seed(0)
     stack = torch.randn(3, *shape) * torch.tensor([1e-6, 1.0, 1e4])[:, None, None]
     for matrix, made in zip(stack, orthogonalise(stack), strict=True):
-        torch.testing.assert_close(made.double(), by_reference(matrix), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(made.double(), by_reference(matrix), rtol=1e-3, atol=1e-5)
 
 
 def test_singular_values_come_near_one_and_directions_stay():
     torch.manual_seed(0)
     u, _, v = torch.linalg.svd(torch.randn(2, 12, 20), full_matrices=False)
-    made = orthogonalise(u * torch.linspace(1, 3, 12) @ v)
-    assert torch.linalg.svdvals(made).min() > 0.6
-    assert torch.linalg.svdvals(made).max() < 1.3
-    assert (u.mT @ made @ v.mT).diagonal(dim1=1, dim2=2).min() > 0.6
+    made = orthogonalise(u * torch.logspace(0, -2, 12) @ v)
+    assert torch.linalg.svdvals(made).min() > 0.79
+    assert torch.linalg.svdvals(made).max() < 1.21
+    assert (u.mT @ made @ v.mT).diagonal(dim1=1, dim2=2).min() > 0.79
+
+
+def test_the_coefficients_do_what_is_said_of_them():
+    x = torch.logspace(torch.tensor(0.003).log10().item(), 0, 10_000, dtype=torch.float64)
+    for a, b, c in COEFFICIENTS:
+        x = a * x + b * x**3 + c * x**5
+    assert 0.80 <= x.min() < 0.81
+    assert 1.19 < x.max() <= 1.20
+    assert round(math.prod(a for a, _, _ in COEFFICIENTS)) == 296
 
 
 def test_a_zero_matrix_stays_zero():
