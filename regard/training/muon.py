@@ -24,7 +24,7 @@ from torch.optim.adamw import adamw
 from torch.optim.optimizer import Optimizer
 
 # Of a x + b x^3 + c x^5 for each iteration: the one that brings all singular values closest to 1, wherever
-# in their interval they lie, from 0.003 to 1 at first (the best one each time is the best in all, Amsel et al.
+# in their interval they lie, from 0.003 to 1 at first (the best each time is the best in all: Amsel et al.
 # 2025). After four they lie between 0.80 and 1.20, and what was smaller has grown 296 times.
 COEFFICIENTS = (
     (8.383674, -24.765906, 18.357082),
