@@ -66,6 +66,17 @@ export function signedShade(value, largest) {
   return colours.signed[place((value / (largest || 1) + 1) / 2)];
 }
 
+/** Give each pixel of an image the colour of its number, counted row by row. */
+export function dyePixels({ data }, shadeOf) {
+  for (let number = 0, at = 0; at < data.length; number++, at += 4) {
+    const shade = shadeOf(number);
+    data[at] = shade[0]; // one by one: to `set` a short list costs more than all else here
+    data[at + 1] = shade[1];
+    data[at + 2] = shade[2];
+    data[at + 3] = 255;
+  }
+}
+
 /** Black or white, whichever is read better on that ground: at least 4.5 to 1 on any. */
 export function inkOn(shade) {
   return luminance(shade) > EVEN ? "#000" : "#fff";

@@ -1,7 +1,7 @@
 /** Thumbnails of all heads: click opens one, X or its cross switches it off. */
 
 import { make, fill, adjust } from "./dom.js";
-import { paint, attentionShade } from "./colour.js";
+import { paint, attentionShade, dyePixels } from "./colour.js";
 import { rove, stopAt } from "./roving.js";
 
 const TITLES = { encoder: "Encoder", decoder: "Decoder, self", cross: "Decoder, cross" };
@@ -168,9 +168,6 @@ function drawThumb(canvas, { shape, data }, layer, head) {
   const pen = canvas.getContext("2d");
   const image = pen.createImageData(columns, rows);
   const start = (layer * heads + head) * rows * columns;
-  for (let i = 0; i < rows * columns; i++) {
-    image.data.set(attentionShade(data[start + i]), 4 * i);
-    image.data[4 * i + 3] = 255;
-  }
+  dyePixels(image, (number) => attentionShade(data[start + number]));
   pen.putImageData(image, 0, 0);
 }

@@ -5,11 +5,12 @@
  * are strings, weights and visible lie row by row.
  */
 
-import { drawLabels } from "./matrix_labels.js";
+import { drawLabels, drawStrongLabels } from "./matrix_labels.js";
 import { MONO, rectangleOf, windowOf } from "./matrix_plan.js";
-import { attentionShade, signedShade, inkOn, ideaColour, coloursAreForced } from "./colour.js";
+import { attentionShade, signedShade, dyePixels, inkOn, ideaColour, coloursAreForced } from "./colour.js";
 
-const ROUND = 14; // from this size on, cells are drawn one by one with a gap between
+const APART = 5; // pixels of a cell from which on there is a gap between it and the next
+const ROUND = 14; // and its corners are round
 const ROOM = 1.25; // a cell's digits need so many times their own height
 
 /** Give a canvas a size in the page's pixels and a pen that draws in them. */
@@ -17,8 +18,9 @@ export function sizedPen(canvas, width, height) {
   const ratio = Math.min(3, globalThis.devicePixelRatio || 1);
   canvas.width = Math.max(1, Math.round(width * ratio));
   canvas.height = Math.max(1, Math.round(height * ratio));
-  canvas.style.setProperty("width", `${width}px`);
-  canvas.style.setProperty("height", `${height}px`);
+  // Not the size asked for: a canvas that is stretched by a part of a pixel shows seams.
+  canvas.style.setProperty("width", `${canvas.width / ratio}px`);
+  canvas.style.setProperty("height", `${canvas.height / ratio}px`);
   const pen = canvas.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   return pen;
@@ -31,11 +33,11 @@ export function drawBase(pen, picture, plan) {
   pen.beginPath();
   pen.rect(plan.left, plan.top, plan.width - plan.left, plan.height - plan.top);
   pen.clip();
-  if (Math.min(plan.cellWidth, plan.cellHeight) >= ROUND) drawCells(pen, picture, plan);
+  if (isApart(plan)) drawCells(pen, picture, plan);
   else drawRaster(pen, picture, plan);
   drawMasked(pen, picture, plan);
   pen.restore();
-  drawLabels(pen, picture, plan, {});
+  drawLabels(pen, picture, plan);
 }
 
 /** Draw what moves: the pinned cell, the cell under the pointer, its row's numbers, rows that are set aside. */
@@ -57,7 +59,7 @@ export function drawMoving(pen, picture, plan, { pinned, current, focused, isola
   if (pinned) outline(pen, plan, pinned, ideaColour("pin"), 2.5);
   if (focused) outline(pen, plan, focused, ideaColour("ink"), 2.5, 2.5);
   pen.restore();
-  drawLabels(pen, picture, plan, current ?? pinned ?? {}, true);
+  drawStrongLabels(pen, picture, plan, pinned, current);
 }
 
 /** The colour of a cell. */
@@ -96,9 +98,14 @@ function drawCell(pen, picture, plan, row, column) {
   if (coloursAreForced()) return drawForcedCell(pen, picture, plan, row, column);
   const [red, green, blue] = shadeOf(picture, row, column);
   pen.fillStyle = `rgb(${red}, ${green}, ${blue})`;
+  if (Math.min(width, height) < ROUND) return pen.fillRect(x, y, width - 1, height - 1);
   pen.beginPath();
-  pen.roundRect(x + 0.5, y + 0.5, width - 1, height - 1, 2);
-  pen.fill();
+  pen.roundRect(x, y, width - 1, height - 1, 2);
+  return pen.fill();
+}
+
+function isApart(plan) {
+  return Math.min(plan.cellWidth, plan.cellHeight) >= APART;
 }
 
 // Where a person has forced their own colours, the area of a square stands for the weight, and a frame for the cell.
@@ -125,17 +132,14 @@ function drawRaster(pen, picture, plan) {
   canvas.height = Math.ceil((lastRow - firstRow) / pool);
   const small = canvas.getContext("2d");
   const image = small.createImageData(canvas.width, canvas.height);
-  for (let y = 0, at = 0; y < canvas.height; y++) {
-    for (let x = 0; x < canvas.width; x++, at += 4) {
-      image.data.set(shadeOfLargest(picture, firstRow + y * pool, firstColumn + x * pool, pool), at);
-      image.data[at + 3] = 255;
-    }
-  }
+  dyePixels(image, (number) => {
+    const y = Math.floor(number / image.width);
+    return shadeOfLargest(picture, firstRow + y * pool, firstColumn + (number - y * image.width) * pool, pool);
+  });
   small.putImageData(image, 0, 0);
   const { x, y } = rectangleOf(plan, firstRow, firstColumn);
   pen.imageSmoothingEnabled = false;
   pen.drawImage(canvas, x, y, canvas.width * pool * plan.cellWidth, canvas.height * pool * plan.cellHeight);
-  if (Math.min(plan.cellWidth, plan.cellHeight) >= 5) drawGaps(pen, plan);
 }
 
 function shadeOfLargest(picture, row, column, pool) {
@@ -150,28 +154,11 @@ function shadeOfLargest(picture, row, column, pool) {
   return shadeOf(picture, best[0], best[1]);
 }
 
-function drawGaps(pen, plan) {
-  pen.strokeStyle = ideaColour("card");
-  pen.lineWidth = 1;
-  pen.beginPath();
-  for (let row = 0; row <= plan.rows; row++) {
-    const { x, y } = rectangleOf(plan, row, 0);
-    pen.moveTo(x, Math.round(y) + 0.5);
-    pen.lineTo(x + plan.columns * plan.cellWidth, Math.round(y) + 0.5);
-  }
-  for (let column = 0; column <= plan.columns; column++) {
-    const { x, y } = rectangleOf(plan, 0, column);
-    pen.moveTo(Math.round(x) + 0.5, y);
-    pen.lineTo(Math.round(x) + 0.5, y + plan.rows * plan.cellHeight);
-  }
-  pen.stroke();
-}
-
 // What may not be looked at is hatched: runs of cells as one path, filled with one pattern.
 function drawMasked(pen, picture, plan) {
   if (!picture.visible) return;
   const [firstRow, lastRow, firstColumn, lastColumn] = windowOf(plan);
-  const gap = plan.cellHeight >= ROUND ? 0.5 : 0;
+  const gap = isApart(plan) ? 1 : 0;
   pen.beginPath();
   let any = false;
   for (let row = firstRow; row < lastRow; row++) {
@@ -179,8 +166,8 @@ function drawMasked(pen, picture, plan) {
       const start = column;
       while (column < lastColumn && !isVisible(picture, row, column)) column++;
       if (column === start) continue;
-      const { x, y } = rectangleOf(plan, row, start);
-      pen.rect(x + gap, y + gap, (column - start) * plan.cellWidth - 2 * gap, plan.cellHeight - 2 * gap);
+      const { x, y, height } = rectangleOf(plan, row, start);
+      pen.rect(x, y, rectangleOf(plan, row, column).x - x - gap, height - gap);
       any = true;
     }
   }

@@ -1,64 +1,102 @@
 /** The words beside a matrix's rows and above its columns. */
 
 import { ideaColour } from "./colour.js";
-import { SANS, rectangleOf, windowOf } from "./matrix_plan.js";
+import { READABLE, SANS, rectangleOf, windowOf } from "./matrix_plan.js";
 
-/** Draw the labels that have room, or only the strong ones: those of the row and column looked at. */
-export function drawLabels(pen, picture, plan, strong, onlyStrong = false) {
+const LINE = 17; // pixels that a line of letters takes
+
+/** Draw the labels that have room: all of them, or every second, every third and so on. */
+export function drawLabels(pen, picture, plan) {
   const [firstRow, lastRow, firstColumn, lastColumn] = windowOf(plan);
-  pen.direction = "ltr";
-  pen.textBaseline = "middle";
-  const rowStep = everySo(plan.cellHeight);
-  const columnStep = everySo(plan.cellWidth);
+  const [rowStep, columnStep] = [everySo(plan.cellHeight), everySo(plan.cellWidth)];
   for (let row = firstRow; row < lastRow; row++) {
-    if (onlyStrong ? row === strong.row : row % rowStep === 0) drawRowLabel(pen, picture, plan, row, onlyStrong);
+    if (row % rowStep === 0) drawRowLabel(pen, picture, plan, row, 400);
   }
   for (let column = firstColumn; column < lastColumn; column++) {
-    if (onlyStrong ? column === strong.column : column % columnStep === 0) drawColumnLabel(
-      pen,
-      picture,
-      plan,
-      column,
-      onlyStrong,
-    );
+    if (column % columnStep === 0) drawColumnLabel(pen, picture, plan, column, 400);
   }
 }
 
-// Labels that cannot all stand keep a clear distance.
+/** Draw strong labels for the pinned cell and the one looked at, over those that stand in their way. */
+export function drawStrongLabels(pen, picture, plan, pinned, current) {
+  const rows = told(pinned?.row, current?.row, plan.rows, plan.cellHeight);
+  for (const row of rows) {
+    for (const other of covered(row, plan.rows, plan.cellHeight)) blankRow(pen, plan, other);
+    drawRowLabel(pen, picture, plan, row, 650);
+  }
+  const columns = told(pinned?.column, current?.column, plan.columns, plan.cellWidth);
+  for (const column of columns) {
+    for (const other of covered(column, plan.columns, plan.cellWidth)) blankColumn(pen, plan, other);
+    drawColumnLabel(pen, picture, plan, column, 650);
+  }
+}
+
 function everySo(size) {
-  return size >= 13 ? 1 : Math.ceil(20 / size);
+  return size >= READABLE ? 1 : Math.ceil(LINE / size);
 }
 
-function drawRowLabel(pen, picture, plan, row, isStrong) {
+// The pinned one gives way to the one looked at where the two would touch.
+function told(pinned, current, count, size) {
+  const places = [...new Set([pinned, current])].filter((place) => Number.isInteger(place) && place < count);
+  const touch = size < READABLE && places.length > 1 && Math.abs(pinned - current) * size < LINE;
+  return touch ? [current] : places;
+}
+
+// The label itself and, where labels are thinned out, those that it would touch.
+function covered(place, count, size) {
+  const step = everySo(size);
+  const reach = step === 1 ? 0 : Math.ceil(LINE / size) - 1;
+  const near = Array.from({ length: 2 * reach + 1 }, (_, shift) => place - reach + shift);
+  return near.filter((other) => other >= 0 && other < count && (other === place || other % step === 0));
+}
+
+function blankRow(pen, plan, row) {
   const { y, height } = rectangleOf(plan, row, 0);
-  const middle = y + height / 2;
-  if (middle < plan.top) return;
-  pen.font = `${isStrong ? 650 : 400} 13px ${SANS}`;
-  if (isStrong) blank(pen, 0, middle - 10, plan.left - 3, 20);
-  pen.textAlign = "right";
-  pen.fillStyle = ideaColour(picture.rowIdea);
-  pen.fillText(shortened(pen, picture.rows[row], plan.left - 12), plan.left - 8, middle);
+  const room = roomOf(plan.cellHeight);
+  blank(pen, 0, y + (height - room) / 2, plan.left - 3, room);
 }
 
-function drawColumnLabel(pen, picture, plan, column, isStrong) {
+function blankColumn(pen, plan, column) {
   const { x, width } = rectangleOf(plan, 0, column);
-  const middle = x + width / 2;
-  if (middle < plan.left) return;
-  pen.font = `${isStrong ? 650 : 400} 13px ${SANS}`;
-  pen.save();
-  pen.translate(middle, plan.top - 7);
-  if (!plan.isFlat) pen.rotate(-Math.PI / 2);
-  if (isStrong && plan.isFlat) blank(pen, -width / 2, -16, width, 20);
-  if (isStrong && !plan.isFlat) blank(pen, -3, -8.5, plan.top, 17);
-  pen.textAlign = plan.isFlat ? "center" : "left";
-  pen.fillStyle = ideaColour(picture.columnIdea);
-  pen.fillText(shortened(pen, picture.columns[column], plan.isFlat ? width : plan.top - 10), 0, plan.isFlat ? -5 : 0);
-  pen.restore();
+  const room = plan.isFlat ? width : roomOf(plan.cellWidth);
+  blank(pen, x + (width - room) / 2, 0, room, plan.top - 3);
+}
+
+function roomOf(size) {
+  return size < READABLE ? LINE : Math.min(size, 20);
 }
 
 function blank(pen, x, y, width, height) {
   pen.fillStyle = ideaColour("card");
   pen.fillRect(x, y, width, height);
+}
+
+function drawRowLabel(pen, picture, plan, row, weight) {
+  const { y, height } = rectangleOf(plan, row, 0);
+  const middle = y + height / 2;
+  if (middle < plan.top) return;
+  ready(pen, weight, "right", picture.rowIdea);
+  pen.fillText(shortened(pen, picture.rows[row], plan.left - 12), plan.left - 8, middle);
+}
+
+function drawColumnLabel(pen, picture, plan, column, weight) {
+  const { x, width } = rectangleOf(plan, 0, column);
+  const middle = x + width / 2;
+  if (middle < plan.left) return;
+  ready(pen, weight, plan.isFlat ? "center" : "left", picture.columnIdea);
+  pen.save();
+  pen.translate(middle, plan.top - 7);
+  if (!plan.isFlat) pen.rotate(-Math.PI / 2);
+  pen.fillText(shortened(pen, picture.columns[column], plan.isFlat ? width : plan.top - 10), 0, plan.isFlat ? -5 : 0);
+  pen.restore();
+}
+
+function ready(pen, weight, align, idea) {
+  pen.direction = "ltr";
+  pen.textBaseline = "middle";
+  pen.textAlign = align;
+  pen.font = `${weight} 13px ${SANS}`;
+  pen.fillStyle = ideaColour(idea);
 }
 
 function shortened(pen, text, room) {
@@ -67,4 +105,3 @@ function shortened(pen, text, room) {
   while (letters.length > 1 && pen.measureText(`${letters.join("")}…`).width > room) letters.pop();
   return `${letters.join("")}…`;
 }
-

@@ -1,6 +1,6 @@
 /** Where labels and cells of a matrix stand on its canvas, in the page's pixels. */
 
-const READABLE = 15; // pixels of a cell below which labels would run into each other
+export const READABLE = 15; // pixels of a cell below which labels would run into each other
 const ENLARGED = 24;
 const LARGEST_WIDTH = 56;
 const LARGEST_HEIGHT = 40;
@@ -13,7 +13,7 @@ export function planOf(picture, width, height, enlarged = false) {
   const pen = measuringPen();
   const rows = Math.max(1, picture.rows.length);
   const columns = Math.max(1, picture.columns.length);
-  const left = Math.min(widest(pen, picture.rows) + 14, Math.max(64, width * 0.28));
+  const left = Math.round(Math.min(widest(pen, picture.rows) + 14, Math.max(64, width * 0.28)));
   const longest = widest(pen, picture.columns);
   const across = (width - left - 2) / columns;
   const isFlat = longest + 8 <= Math.min(across, LARGEST_WIDTH * 1.6);
@@ -42,11 +42,17 @@ export function cellAt(plan, x, y) {
   return inColumns && y >= 0 && y < plan.top ? { row: null, column } : null;
 }
 
-/** The rectangle of a cell on the canvas. */
+/** The rectangle of a cell on the canvas, in whole pixels: sizes differ by one, but no edge is half drawn. */
 export function rectangleOf(plan, row, column) {
+  const [x, y] = cornerOf(plan, row, column);
+  const [right, bottom] = cornerOf(plan, row + 1, column + 1);
+  return { x, y, width: right - x, height: bottom - y };
+}
+
+function cornerOf(plan, row, column) {
   const x = plan.left + column * plan.cellWidth - plan.scrollX;
   const y = plan.top + row * plan.cellHeight - plan.scrollY;
-  return { x, y, width: plan.cellWidth, height: plan.cellHeight };
+  return [Math.round(x), Math.round(y)];
 }
 
 /** The rows and columns that can be seen: [first row, last row, first column, last column]. */
