@@ -61,6 +61,24 @@ def attention_steps(
     return AttentionSteps(scores, scaled, visible, weights, dropped @ value)
 
 
+def show_weights(
+    query: Tensor, key: Tensor, mask: Mask, similarity: Similarity, scale: float, see: Unwatched
+) -> None:
+    """Show the mask and the weights of `attention_steps`, to the bit, and hold nothing else of its steps."""
+    visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
+    if see.wants("mask"):
+        see("mask", query.new_ones((), dtype=torch.bool) if visible is None else visible)
+    if not see.wants("weights"):
+        return
+    scaled = similarity(query, _one_for_each_head(key, query.shape[1])).mul_(scale)  # B H Q K
+    if visible is not None:
+        scaled.masked_fill_(~visible, torch.finfo(scaled.dtype).min)
+    weights = scaled.softmax(-1)
+    if visible is not None and not visible.any(-1).all():
+        weights.masked_fill_(~visible, 0.0)
+    see.give("weights", weights)
+
+
 def masked_softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
     """Softmax over the keys that may be seen; a row without any is all zeros, its gradient too."""
     if visible is None:
@@ -263,7 +281,10 @@ class MultiHeadAttention(nn.Module):
             return attention_steps(query, key, value, mask, self.similarity, scale, dropout, see).output
         if see.wants(*WRITTEN_OUT):
             with torch.no_grad():
-                attention_steps(query, key, value, mask, self.similarity, scale, see=see)
+                if see.wants("scores", "scaled"):
+                    attention_steps(query, key, value, mask, self.similarity, scale, see=see)
+                else:
+                    show_weights(query, key, mask, self.similarity, scale, see)
         return fused_attention(pair[0], pair[1], value, mask, scale)
 
 

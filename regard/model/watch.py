@@ -36,6 +36,9 @@ class Unwatched:
     def __call__(self, name: str, value: Tensor) -> Tensor:
         return value
 
+    def give(self, name: str, value: Tensor) -> None:
+        """Show a value that nobody else holds, so that it need not be copied."""
+
     def off(self, part: str) -> bool:
         """Whether this part of the module is switched off."""
         return False
@@ -184,6 +187,9 @@ class Observer(Unwatched):
         if name in seen._wanted:
             seen._values[name] = value.detach().clone()
         return value
+
+    def give(self, name: str, value: Tensor) -> None:
+        self._seen._values[self._path + name] = value.detach()
 
     def off(self, part: str) -> bool:
         return self._path + part in self._seen._parts_off

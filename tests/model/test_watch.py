@@ -60,6 +60,20 @@ def test_looking_changes_no_bit_and_every_name_is_seen(kind):
     assert torch.equal(seen["head.logits"], plain)
 
 
+@pytest.mark.parametrize("blind", [False, True])
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_weights_seen_alone_are_the_same_to_the_bit(kind, blind):
+    model = make(kind)
+    keys = PADDED.keys & torch.tensor([[True], [False]]) if blind else PADDED.keys  # a source with nothing
+    with watch(model) as all_of_it, torch.no_grad():
+        model(SOURCE, TARGET, Mask(keys=keys))
+    with watch(model, ["weights", "mask"]) as alone, torch.no_grad():
+        output = model(SOURCE, TARGET, Mask(keys=keys))
+    assert len(alone) == 12
+    assert all(torch.equal(value, all_of_it[name]) for name, value in alone.items())
+    assert torch.equal(output, all_of_it["head.logits"])
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_what_is_written_out_agrees_with_what_flowed_on(kind):
     model = make(kind)
