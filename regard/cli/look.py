@@ -61,10 +61,11 @@ def look(
     from regard.inference.loading import load
     from regard.inspection.by_hand.board import Board
     from regard.inspection.looking import Look, Request
+    from regard.service.notes import notes_of
 
     parts = tuple(off or ())
     request = Request(text, target, kind, layer, head, query, words, compare, rank, parts)
-    found = Look(load(model), request)
+    found = Look(load(model), request, notes_of(Path(model)))
     if save is not None:
         print(found.save(save))
     elif as_json:

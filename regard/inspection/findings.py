@@ -9,13 +9,21 @@ from rich.text import Text
 from regard.inspection.by_hand.board import Board
 from regard.inspection.compare import Comparison
 from regard.inspection.effect import Effect, spell_part
+from regard.inspection.glance import Pinned, caption
 from regard.inspection.heat import Heat, draw
 from regard.inspection.ranking import Ranked
 from regard.inspection.terminal import show_texts
+from regard.inspection.trace import Inspection
 
 MOST_ROWS = 8
 LONGEST_BAR = 20
 SMALLEST_CHANGE = 5e-4
+
+
+def show_first(board: Board, seen: Inspection, first: Pinned) -> None:
+    """What is worth a first look, and how to see it large."""
+    place = f"--kind {first.kind} --layer {first.layer} --head {first.head}"
+    board.say(f"{escape(caption(seen, first))}.  [soft]{place}")
 
 
 def show_ranking(board: Board, ranked: list[Ranked], query: str, key: str) -> None:

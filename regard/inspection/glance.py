@@ -7,8 +7,9 @@ deep model needs no more memory than it may.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from regard.model.watch import attention_path, watch
 
 SMALL = 48  # rows and columns of a small map at most
 AT_ONCE = 1 << 28  # bytes of weights held together where the recording cannot hold them all
-IT = "it"
+Places = Mapping[str, Sequence[int]]  # by the name of a side
 
 
 @dataclass(frozen=True)
@@ -50,26 +51,24 @@ class Glance:
     pinned: Pinned
 
 
-def glance(seen: Inspection, nouns: Sequence[int] = ()) -> Glance:
+def glance(seen: Inspection, nouns: Places | None = None, pronouns: Places | None = None) -> Glance:
     """Look at every head once.
 
-    Where the sentence has an "it" and words are named as `nouns`, by number, the first choice is the head
-    in which it gives one of them the most weight. Else it is the head of the last layer, of cross-attention
-    where there is any, that tells most: whose rows are furthest from looking everywhere alike, as far as
-    they look at words at all. Its most telling row is then the query.
+    Where a side has `pronouns`, by their position, and `nouns`, by the number of the word, the first choice
+    is the head, of any kind, in which a pronoun gives one noun the most weight; one that is written looks
+    from the step that writes it. Else it is the head of the last layer, of cross-attention where there is
+    any, that tells most: whose rows are furthest from looking everywhere alike, as far as they look at words
+    at all. Its most telling row is then the query.
     """
     small: dict[str, list[np.ndarray]] = {kind: [] for kind in seen.kinds}
     linked: list[Pinned] = []
-    last = seen.kinds[-1], seen.layers(seen.kinds[-1]) - 1
-    chosen: Pinned | None = None
-    for kind, layer, weights in every_layer(seen):
+    last: tuple[str, int, np.ndarray] | None = None
+    for last in every_layer(seen):
+        kind, layer, weights = last
         small[kind].append(pool(weights))
-        if kind == seen.kinds[0]:
-            linked += _from_it(seen.side(seen.sides(kind)[0].name), nouns, kind, layer, weights)
-        if (kind, layer) == last:
-            chosen = most_telling(seen, kind, layer, weights)
-    assert chosen is not None
-    pinned = max(linked, key=lambda each: each.strength, default=chosen)
+        linked += _links(seen, kind, layer, weights, nouns or {}, pronouns or {})
+    assert last is not None
+    pinned = max(linked, key=lambda each: each.strength, default=None) or most_telling(seen, *last)
     return Glance({kind: np.stack(maps) for kind, maps in small.items()}, pinned)
 
 
@@ -106,34 +105,56 @@ def _passed(seen: Inspection, places: list[tuple[str, int]]) -> Iterator[tuple[s
 
 def pool(weights: np.ndarray, most: int = SMALL) -> np.ndarray:
     """.. Q K with at most so many rows and columns, each the largest of those that it stands for."""
-    for axis in (-2, -1):
-        length = weights.shape[axis]
-        if length > most:
-            weights = np.maximum.reduceat(weights, np.arange(most) * length // most, axis=axis)
+    rows, columns = weights.shape[-2:]
+    if rows > most:
+        bounds = np.arange(most + 1) * rows // most
+        parts = [weights[..., first:last, :].max(-2) for first, last in pairwise(bounds.tolist())]
+        weights = np.stack(parts, axis=-2)  # five times as fast as reduceat along this axis
+    if columns > most:
+        weights = np.maximum.reduceat(weights, np.arange(most) * columns // most, axis=-1)
     return weights
 
 
-def _from_it(
-    side: Side, nouns: Sequence[int], kind: str, layer: int, weights: np.ndarray
+def writes_next(seen: Inspection, kind: str) -> bool:
+    """Whether a row of this kind is a step that writes the next token, as in a translation's decoder."""
+    return seen.source is not None and seen.sides(kind)[0] is seen.target
+
+
+def _links(
+    seen: Inspection, kind: str, layer: int, weights: np.ndarray, nouns: Places, pronouns: Places
 ) -> Iterator[Pinned]:
-    """In each head, how much the first "it" looks at the noun that it looks at most."""
-    it = next((word for word in side.words if word.text.casefold() == IT), None)
-    if it is None or not nouns:
-        return
-    rows = weights[:, list(it.positions)].mean(1)  # H K
-    shares = np.stack([rows[:, list(side.words[noun].positions)].sum(-1) for noun in nouns])
-    for head, best in enumerate(shares.argmax(0).tolist()):
-        noun = side.words[nouns[best]].positions[0]
-        yield Pinned(kind, layer, head, it.positions[0], noun, float(shares[best, head]))
+    """In each head, how much each pronoun looks at each noun."""
+    queries, keys = seen.sides(kind)
+    for position in pronouns.get(queries.name, ()):
+        query = position - writes_next(seen, kind)
+        for number in nouns.get(keys.name, ()):
+            places = list(keys.words[number].positions)
+            for head, weight in enumerate(weights[:, query, places].sum(-1).tolist()):
+                yield Pinned(kind, layer, head, query, places[0], weight)
+
+
+def caption(seen: Inspection, pinned: Pinned) -> str:
+    """What is to be seen in a place, in a sentence."""
+    queries, keys = seen.sides(pinned.kind)
+    word = keys.words[keys.tokens[pinned.key].word]
+    row = seen.attention(pinned.kind, pinned.layer, pinned.head)[pinned.query]
+    asks = _quoted(queries, pinned.query)
+    if writes_next(seen, pinned.kind):
+        asks = f"The step that writes {_quoted(queries, pinned.query + 1)}"
+    return f"{asks} looks at “{word.text}”: {row[list(word.positions)].sum():.2f}"
+
+
+def _quoted(side: Side, position: int) -> str:
+    """The word at a position; behind the last one stands the end."""
+    return f"“{side.words[side.tokens[position].word].text}”" if position < len(side) else "the end"
 
 
 def most_telling(seen: Inspection, kind: str, layer: int, weights: np.ndarray) -> Pinned:
     """Of some heads of a layer, H Q K, the one that tells most, counted among them, and its best row."""
     queries, keys = seen.sides(kind)
     many = np.arange(1, len(queries) + 1) if kind == "decoder" else np.full(len(queries), len(keys))
-    weights = weights.astype(np.float64)
-    entropy = -(weights * np.log(np.maximum(weights, 1e-30))).sum(-1)  # H Q
-    at_words = weights[:, :, [not token.special for token in keys.tokens]].sum(-1)
+    entropy = -np.einsum("hqk,hqk->hq", weights, np.log(np.maximum(weights, 1e-30)))  # H Q
+    at_words = weights @ np.array([not token.special for token in keys.tokens], dtype=weights.dtype)
     telling = np.nan_to_num((np.log(many) - entropy) * at_words)
     counted = [not token.special for token in queries.tokens]
     telling[:, ~np.array(counted)] *= 1.0 if not any(counted) else 0.0

@@ -11,8 +11,10 @@ from regard.errors import UsageError
 from regard.inspection.by_hand.board import Board
 from regard.inspection.compare import Comparison, compare
 from regard.inspection.effect import Effect, parse_part, switch_off
-from regard.inspection.findings import show_comparison, show_effect, show_ranking
+from regard.inspection.findings import show_comparison, show_effect, show_first, show_ranking
+from regard.inspection.glance import Pinned, caption
 from regard.inspection.ranking import Link, Ranked, rank_heads
+from regard.inspection.showing import NOTHING, Notes, look_over
 from regard.inspection.subjects import Subject
 from regard.inspection.terminal import show_head, show_layer, show_texts, show_word, show_word_over_heads
 from regard.inspection.tokens import Side
@@ -43,10 +45,10 @@ class Request:
 class Look:
     """One request to one model, answered as far as it is asked."""
 
-    def __init__(self, model: Subject, request: Request):
+    def __init__(self, model: Subject, request: Request, notes: Notes = NOTHING):
         if request.compare is not None and request.query is None:
             raise UsageError("comparing is done for one word; name it with --query")
-        self.model, self.request = model, request
+        self.model, self.request, self.notes = model, request, notes
         self.off = tuple(map(parse_part, request.off))
         self.seen = inspect(model, request.text, request.target, self.off)
         self.kind = self._kind()
@@ -75,6 +77,13 @@ class Look:
         """The sentence beside the second one."""
         assert self.request.compare is not None
         return compare(self.seen, inspect(self.model, self.request.compare, self.request.target, self.off))
+
+    @cached_property
+    def first(self) -> Pinned | None:
+        """What is worth a first look, where nothing is chosen."""
+        request = self.request
+        chosen = (request.kind, request.layer, request.head, request.query)
+        return look_over(self.seen, self.notes).pinned if chosen == (None,) * 4 else None
 
     def show(self, board: Board) -> None:
         """The answer on the screen."""
@@ -109,7 +118,7 @@ class Look:
         """The attention in a file; a table or an archive holds all that was not chosen, a page everything."""
         request = self.request
         chosen = {"kind": request.kind, "layer": request.layer, "head": request.head, "words": request.words}
-        return self.seen.save(path, **chosen, query=request.word)
+        return self.seen.save(path, **chosen, query=request.word, notes=self.notes)
 
     def _kind(self) -> str:
         """The kind asked for, or the first in which that word looks, or the last: cross-attention."""
@@ -130,6 +139,8 @@ class Look:
         elif head is not None:
             show_head(board, seen, self.kind, self.layer, head, words)
         else:
+            if self.first is not None:
+                show_first(board, seen, self.first)
             show_layer(board, seen, self.kind, self.layer, words)
             kinds = ", ".join(f"{kind} (layers 0 to {seen.layers(kind) - 1})" for kind in seen.kinds)
             board.say(f"[soft]Kinds here: {kinds}. One head large: --head N. One word: --query WORD.")
@@ -139,7 +150,10 @@ class Look:
         place = {"kind": self.kind, "layer": self.layer, "head": request.head, "words": request.words}
         labels = {"queries": queries.labels(request.words), "keys": keys.labels(request.words)}
         weights = self.seen.attention(self.kind, self.layer, request.head, request.words)
-        return {**place, **labels, "attention": weights.astype(float).tolist()}
+        told = {**place, **labels, "attention": weights.astype(float).tolist()}
+        if self.first is None:
+            return told
+        return told | {"first": {**self.first.place, "caption": caption(self.seen, self.first)}}
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Notes(Protocol):
         """The numbers of words that "it" may stand for."""
         ...
 
+    def pronouns(self, side: Side, other: Side | None) -> list[int]:
+        """The positions at which a word begins that says "it"."""
+        ...
+
 
 class NoNotes:
     """Nothing is known beyond the model."""
@@ -58,13 +62,19 @@ class NoNotes:
         """None is known to be one."""
         return []
 
+    def pronouns(self, side: Side, other: Side | None) -> list[int]:
+        """None is known to be one."""
+        return []
+
 
 NOTHING = NoNotes()
 
 
 def look_over(seen: Inspection, notes: Notes = NOTHING) -> Glance:
     """Every head at a glance; `describe` and `overview` both draw on it."""
-    return glance(seen, notes.nouns(seen.sides(seen.kinds[0])[0]))
+    pairs = _both_ways(seen)
+    nouns = {side.name: notes.nouns(side) for side, _ in pairs}
+    return glance(seen, nouns, {side.name: notes.pronouns(side, other) for side, other in pairs})
 
 
 def describe(seen: Inspection, found: Glance, notes: Notes = NOTHING) -> dict[str, Any]:
@@ -72,11 +82,7 @@ def describe(seen: Inspection, found: Glance, notes: Notes = NOTHING) -> dict[st
     translates = isinstance(seen.model, EncoderDecoder)
     return {
         "written": seen.written.name,
-        "sides": {
-            side.name: side_data(side, other, notes)
-            for side, other in ((seen.source, seen.target), (seen.target, seen.source))
-            if side is not None
-        },
+        "sides": {side.name: side_data(side, other, notes) for side, other in _both_ways(seen)},
         "kinds": [_kind(seen, kind) for kind in seen.kinds],
         "heads": seen.heads,
         "head_width": seen.model.config.key_size,
@@ -87,6 +93,12 @@ def describe(seen: Inspection, found: Glance, notes: Notes = NOTHING) -> dict[st
         "log_probability": _log_probability(seen),
         "pinned": found.pinned.place,
     }
+
+
+def _both_ways(seen: Inspection) -> list[tuple[Side, Side | None]]:
+    """Each side with the other one, where there is one."""
+    both = (seen.source, seen.target), (seen.target, seen.source)
+    return [(side, other) for side, other in both if side is not None]
 
 
 def side_data(side: Side, other: Side | None = None, notes: Notes = NOTHING) -> dict[str, Any]:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.demo.corpus import ENGLISH_WORD, FRENCH_WORD
-from regard.demo.glossary import gloss
+from regard.demo.glossary import gloss, nouns_by_form
 from regard.demo.nouns import NOUNS
 from regard.demo.spelling import CURLY
+from regard.errors import UsageError
+from regard.service.homes import find_home
 
 if TYPE_CHECKING:
+    from regard.inspection.showing import Notes
     from regard.inspection.tokens import Side
+
+IT = "it"
+SAYS_IT = re.compile(r"(he or |she or )?it\b")
 
 
 class DemoNotes:
@@ -50,10 +58,38 @@ class DemoNotes:
         return {word: " ".join(filter(None, each)) for word, each in said.items() if any(each)}
 
     def nouns(self, side: Side) -> list[int]:
-        """The numbers of English words that "it" may stand for."""
-        if side.name == self._french:
+        """The numbers of words that "it" may stand for."""
+        known = nouns_by_form() if side.name == self._french else english_nouns()
+        places = [place for form, place in self._words(side) if form.lower() in known]
+        return list(dict.fromkeys(side.tokens[place].word for place in places if place is not None))
+
+    def pronouns(self, side: Side, other: Side | None) -> list[int]:
+        """The positions at which "it" stands, or the il or elle that says it."""
+        words = self._words(side)
+        if side.name != self._french:
+            return [place for form, place in words if form.lower() == IT and place is not None]
+        if other is not None and IT not in (form.lower() for form, _ in self._words(other)):
             return []
-        return [number for number, word in enumerate(side.words) if word.text.lower() in english_nouns()]
+        told = gloss(side.text.translate(CURLY), other.text if other else "")
+        said = [place for (_, place), each in zip(words, told, strict=True) if SAYS_IT.match(each.gloss)]
+        return [place for place in said if place is not None]
+
+    def _words(self, side: Side) -> list[tuple[str, int | None]]:
+        """The words as the demo's language counts them, each with the position of its first token."""
+        word = FRENCH_WORD if side.name == self._french else ENGLISH_WORD
+        found = word.finditer(side.text.translate(CURLY))
+        return [(match[0], min(_covering(side, *match.span()), default=None)) for match in found]
+
+
+def notes_of(folder: Path) -> Notes:
+    """What may be said about the words of the model in a folder."""
+    from regard.inspection.showing import NOTHING
+
+    try:
+        facts = find_home(folder).facts()
+    except UsageError:  # a folder of another library, or none
+        return NOTHING
+    return DemoNotes(facts) if facts else NOTHING
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -57,6 +58,18 @@ def test_all_heads_of_the_last_layer(look):
     assert all(f"head {head}" in text for head in range(4))
     assert "Kinds here: encoder (layers 0 to 1), decoder" in text
     assert "\x1b" not in text  # no colours where there is no terminal
+
+
+def test_what_is_worth_a_first_look(look):
+    text = look()
+    said = " ".join(text.split())
+    assert re.search(
+        r"The step that writes .+ looks at “.+”: 0\.\d\d\. --kind cross --layer 1 --head \d", said
+    )
+    first = json.loads(look("--json"))["first"]
+    assert (first["kind"], first["layer"]) == ("cross", 1)
+    assert first["caption"] in said
+    assert "first" not in json.loads(look("--json", "--kind", "cross"))
 
 
 def test_one_head_large(look):

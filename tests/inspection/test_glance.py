@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.inspection import glance as room
-from regard.inspection.glance import every_layer, glance, pool
+from regard.inspection.glance import Pinned, caption, every_layer, glance, pool
 
 from .conftest import look
 
@@ -41,19 +41,71 @@ def test_layers_seen_a_few_at_a_time_are_the_same(words, monkeypatch, at_once):
         assert np.allclose(weights, expected[place], atol=1e-6)
 
 
+NOUNS = {"source": [1, 5], "target": [2, 7]}  # animal and street, animal and rue
+
+
+def made_up(monkeypatch, seen, peaks):
+    """Attention that is even but for a few weights: {(kind, layer, head, query, key): weight}."""
+    found = {}
+    for kind in seen.kinds:
+        queries, keys = map(len, seen.sides(kind))
+        for layer in range(2):
+            found[kind, layer] = np.full((4, queries, keys), 0.01)
+    for (kind, layer, head, query, key), weight in peaks.items():
+        found[kind, layer][head, query, key] = weight
+    monkeypatch.setattr(room, "every_layer", lambda seen: [(*place, each) for place, each in found.items()])
+
+
 def test_it_looks_at_a_noun(words):
     seen = look(words)
-    nouns = [1, 5]
     it = seen.source.find("it")[0]
     best = max(
         (seen.attention("encoder", layer, head)[it, noun], layer, head)
         for layer in range(2)
         for head in range(4)
-        for noun in nouns
+        for noun in NOUNS["source"]
     )
-    pinned = glance(seen, nouns).pinned
+    pinned = glance(seen, NOUNS, {"source": [it]}).pinned
     assert (pinned.kind, pinned.layer, pinned.head, pinned.query) == ("encoder", *best[1:], it)
     assert pinned.strength == pytest.approx(float(best[0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "said"),
+    [
+        ("encoder", 1, "“it”"),
+        ("decoder", 2, "The step that writes “il”"),
+        ("cross", 1, "The step that writes “il”"),
+    ],
+)
+def test_the_clearest_finding_of_any_kind_is_chosen(words, monkeypatch, kind, key, said):
+    seen = look(words)
+    it, il = seen.source.find("it")[0], seen.target.find("il")[0]
+    asks = {"encoder": it, "decoder": il - 1, "cross": il - 1}
+    peaks = {("encoder", 0, 3, it, 5): 0.3, ("cross", 1, 0, il - 1, 5): 0.4, ("cross", 1, 0, il, 5): 0.99}
+    made_up(monkeypatch, seen, {**peaks, (kind, 1, 2, asks[kind], key): 0.9})
+    pinned = glance(seen, NOUNS, {"source": [it], "target": [il]}).pinned
+    assert pinned.place == {"kind": kind, "layer": 1, "head": 2, "query": asks[kind], "key": key}
+    assert pinned.strength == pytest.approx(0.9)
+    weight = seen.attention(kind, 1, 2)[asks[kind], key]
+    assert caption(seen, pinned) == f"{said} looks at “animal”: {weight:.2f}"
+
+
+def test_all_pieces_of_a_noun_count(pieces, monkeypatch):
+    seen = look(pieces)
+    it = seen.source.find("it")[0]
+    number, animal = next((n, word) for n, word in enumerate(seen.source.words) if word.text == "animal")
+    made_up(monkeypatch, seen, {("encoder", 0, 1, it, place): 0.2 for place in animal.positions})
+    pinned = glance(seen, {"source": [number]}, {"source": [it]}).pinned
+    assert (pinned.head, pinned.key) == (1, animal.positions[0])
+    assert len(animal.positions) > 1
+    assert pinned.strength == pytest.approx(0.2 * len(animal.positions))
+
+
+def test_the_last_step_writes_the_end(words):
+    seen = look(words)
+    last = Pinned("cross", 1, 0, len(seen.target) - 1, 1, 0.0)
+    assert caption(seen, last).startswith("The step that writes the end looks at “animal”")
 
 
 def test_without_nouns_the_sharpest_head_of_the_last_layer_is_chosen(words):

@@ -28,6 +28,9 @@ class Planted:
     def nouns(self, side):
         return [number for number, word in enumerate(side.words) if word.text in ("animal", "street")]
 
+    def pronouns(self, side, other):
+        return list(side.find("it")) if side.name == "source" else []
+
 
 def described(seen, notes=showing.NOTHING):
     return showing.describe(seen, showing.look_over(seen, notes), notes)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from regard.inspection.showing import NOTHING
 from regard.inspection.tokens import Side
-from regard.service.notes import DemoNotes
+from regard.service.notes import DemoNotes, notes_of
 from regard.text.tokenizer import Tokenizer
 
 ENGLISH = "The animal didn't cross the street because it was too tired."
@@ -67,13 +68,44 @@ def test_in_reverse_the_source_is_french(sides):
     assert list(notes.glosses(source, sides("target", "the street")).values()) == ["the", "street"]
     assert notes.strange(source) == set()
     assert notes.strange(sides("source", "la banque"))
-    assert notes.nouns(source) == []
+    assert [source.words[n].text for n in notes.nouns(source)] == ["rue"]
 
 
 def test_nouns_that_it_may_stand_for(sides):
     notes = DemoNotes({"name": "demo", "words": WORDS})
     side = sides("source", ENGLISH)
     assert [side.words[n].text for n in notes.nouns(side)] == ["animal", "street"]
+
+
+def test_french_nouns_too(sides):
+    notes = DemoNotes({"name": "demo", "words": WORDS})
+    side = sides("target", FRENCH)
+    assert [side.words[n].text.removeprefix("L'") for n in notes.nouns(side)] == ["animal", "rue"]
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "begin"),
+    [
+        (FRENCH, ENGLISH, ["il"]),
+        (FRENCH.replace("'", "’"), ENGLISH, ["il"]),
+        ("Il est fatigué.", "He is tired.", []),
+        ("La rue était large.", ENGLISH, []),
+    ],
+)
+def test_words_that_say_it(sides, text, other, begin):
+    notes = DemoNotes({"name": "demo", "words": WORDS})
+    source, target = sides("source", other), sides("target", text)
+    found = notes.pronouns(target, source)
+    assert [target.text[target.tokens[place].start :].strip()[:2] for place in found] == begin
+    read = [source.text[source.tokens[place].start :].strip()[:2] for place in notes.pronouns(source, target)]
+    assert read == ["it"] * (" it " in other)
+
+
+def test_a_folder_is_known_by_what_lies_beside_it(demo_run, tmp_path):
+    assert isinstance(notes_of(demo_run / "model"), DemoNotes)
+    assert notes_of(demo_run / "weights" / "step-00000020") is NOTHING
+    for unknown in (tmp_path, tmp_path / "nowhere"):
+        assert notes_of(unknown) is NOTHING
 
 
 def test_the_page_is_told(ask):
@@ -83,11 +115,22 @@ def test_the_page_is_told(ask):
     assert [word["gloss"] for word in target["words"]][1:] == ["the", "animal"]
 
 
-def test_it_pins_a_head_of_the_encoder(ask, read_sheet, lines):
-    trace = ask("trace", model="small", text=lines[0]).json()
-    pinned = trace["pinned"]
-    it = [word["text"] for word in trace["sides"]["source"]["words"]].index("it")
-    assert (pinned["kind"], pinned["query"]) == ("encoder", it)
-    weights = [read_sheet(trace, f"attention/encoder/{layer}").arrays["weights"] for layer in range(2)]
-    best = max(weights[layer][head, it, noun] for layer in range(2) for head in range(4) for noun in (1, 5))
-    assert weights[pinned["layer"]][pinned["head"], it, pinned["key"]] == best
+def test_the_step_that_writes_it_is_a_first_look(ask, read_sheet, lines):
+    english, french = lines
+    trace = ask("trace", model="small", text=english, target=french).json()
+    pinned, sides = trace["pinned"], trace["sides"]
+    tokens = {name: [token["text"] for token in side["tokens"]] for name, side in sides.items()}
+    it, il = tokens["source"].index("it"), tokens["target"].index("il")
+    french_nouns = [tokens["target"].index(noun) for noun in ("animal", "rue")]
+    asked = {"encoder": (it, [1, 5]), "decoder": (il - 1, french_nouns), "cross": (il - 1, [1, 5])}
+    weights = {
+        (kind, layer): read_sheet(trace, f"attention/{kind}/{layer}").arrays["weights"]
+        for kind in asked
+        for layer in range(2)
+    }
+    best = max(
+        each[:, asked[kind][0], noun].max() for (kind, _), each in weights.items() for noun in asked[kind][1]
+    )
+    assert pinned["query"] == asked[pinned["kind"]][0]
+    row = weights[pinned["kind"], pinned["layer"]][pinned["head"], pinned["query"]]
+    assert row[pinned["key"]] == best

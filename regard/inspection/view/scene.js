@@ -84,13 +84,23 @@ export function rowSentence(scene, row) {
   const told = order.slice(0, 3).filter((key, place) => place === 0 || weights[key] >= 0.05);
   const said = told.map((key) => `${quoted(scene.columns[key].text)} (${weights[key].toFixed(2)})`);
   const list = said.length > 1 ? `${said.slice(0, -1).join(", ")} and ${said.at(-1)}` : said[0];
-  return `${quoted(scene.rows[row].text)} looks most at ${list}.`;
+  return `${askerOf(scene, row)} looks most at ${list}.`;
 }
 
 /** What a cell says in one sentence. */
 export function cellSentence(scene, row, column) {
-  const [asks, answers] = [scene.rows[row].text, scene.columns[column].text].map(quoted);
+  const [asks, answers] = [askerOf(scene, row), quoted(scene.columns[column].text)];
   const at = row * scene.columns.length + column;
   if (!scene.visible[at]) return `${asks} may not look at ${answers}: that word comes later.`;
   return `${asks} looks at ${answers} with weight ${scene.weights[at].toFixed(4)}.`;
+}
+
+// A row is asked by its word; in a translation's decoder by the step that reads this word and writes the next one.
+function askerOf({ trace, kindInfo, rows, isWords }, row) {
+  const { positions = [row] } = rows[row];
+  if (!trace.sides.source || kindInfo.queries !== "target" || positions.length > 1) return quoted(rows[row].text);
+  const { tokens, words } = trace.sides.target;
+  const next = tokens[positions[0] + 1];
+  const told = next && quoted(isWords ? words[next.word].text : next.text);
+  return `The step that writes ${told ?? "the end"}`;
 }
