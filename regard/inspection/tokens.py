@@ -145,8 +145,17 @@ def merge_words(weights: np.ndarray, queries: Side, keys: Side) -> np.ndarray:
     So a row still sums to what it did: a word receives all that its pieces receive, and looks where its
     pieces look on average.
     """
-    rows = queries.merge()
-    return (rows / rows.sum(1, keepdims=True)) @ weights @ keys.merge().T
+    summed = _summed(_summed(weights, keys, -1), queries, -2)
+    many = np.array([len(word.positions) for word in queries.words], dtype=weights.dtype)
+    return summed / many[:, None]
+
+
+def _summed(weights: np.ndarray, side: Side, axis: int) -> np.ndarray:
+    """Tokens to words along an axis; those of a word stand together."""
+    if len(side.words) == len(side.tokens):
+        return weights
+    starts = np.array([word.positions[0] for word in side.words], dtype=np.intp)
+    return np.add.reduceat(weights, starts, axis=axis)
 
 
 def word_of(tokenizer: Tokenizer, number: int) -> str:

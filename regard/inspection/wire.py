@@ -11,6 +11,7 @@ stored times its array's scale.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,10 +43,12 @@ class Sheet:
 
 def coarse(values: np.ndarray) -> Coarse:
     """Values of 0 or more in a byte each; what is no number counts as 0."""
-    finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-    largest = float(finite.max(initial=0.0))
+    if not math.isfinite(values.sum()):
+        values = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    largest = float(values.max(initial=0.0))
     scale = largest / 255 if largest > 0 else 1.0
-    return Coarse(np.rint(finite / scale).astype(np.uint8), scale)
+    steps = values / values.dtype.type(scale)
+    return Coarse(np.rint(steps, out=steps).astype(np.uint8), scale)
 
 
 def half(values: np.ndarray) -> np.ndarray:

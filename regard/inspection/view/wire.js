@@ -45,9 +45,12 @@ function readArray(bytes, start, { dtype, shape, offset, scale }) {
 
 function asFloats(dtype, buffer, scale) {
   if (dtype === "float32") return scaled(new Float32Array(buffer), scale);
-  if (dtype === "uint8") return scaled(Float32Array.from(new Uint8Array(buffer)), scale);
+  if (dtype === "uint8") return scaled(new Float32Array(new Uint8Array(buffer)), scale);
   halves ??= Float32Array.from({ length: 65536 }, (_, bits) => fromHalf(bits));
-  return scaled(Float32Array.from(new Uint16Array(buffer), (bits) => halves[bits]), scale);
+  const bits = new Uint16Array(buffer);
+  const floats = new Float32Array(bits.length);
+  for (let i = 0; i < bits.length; i++) floats[i] = halves[bits[i]]; // `from` with a function is ten times slower
+  return scaled(floats, scale);
 }
 
 function scaled(floats, scale) {

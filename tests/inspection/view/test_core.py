@@ -7,8 +7,9 @@ import pytest
 
 from regard.inspection.keeping import packed
 from regard.inspection.shading import DIVERGING, SCALE, shade, shade_of_difference
-from regard.inspection.tokens import merge_words
+from regard.inspection.tokens import Side, Token, merge_words
 from regard.inspection.wire import coarse, half, pack
+from regard.text.tokenizer import Tokenizer
 
 ASK = """await (async () => {
     const shown = [], sent = [];
@@ -63,23 +64,15 @@ def test_pieces_are_merged_to_words_as_in_python(run):
         rows=[{"positions": each} for each in rows],
         columns=[{"positions": each} for each in columns],
     )
-    expected = merge_words(weights, FakeSide(rows), FakeSide(columns))
+    expected = merge_words(weights, side_of(rows), side_of(columns))
     assert told["shape"] == list(expected.shape)
     assert np.allclose(np.reshape(told["data"], expected.shape), expected, atol=1e-6)
 
 
-class FakeSide:
-    """A side that knows only which tokens are one word."""
-
-    def __init__(self, words):
-        self.words = words
-
-    def merge(self):
-        """Words by tokens."""
-        together = np.zeros((len(self.words), max(map(max, self.words)) + 1))
-        for number, positions in enumerate(self.words):
-            together[number, positions] = 1.0
-        return together
+def side_of(words):
+    """A side of which only the words are known, each by the positions of its tokens."""
+    tokens = tuple(Token(0, "", number) for number, positions in enumerate(words) for _ in positions)
+    return Side("", "", tokens, Tokenizer.learn(["a"], kind="character"))
 
 
 def test_a_sheet_is_unpacked_to_the_numbers_that_were_packed(run):
