@@ -115,9 +115,16 @@ class Comparison:
     def next(self, position: int | None = None, top: int = 10) -> list[NextChange]:
         """The tokens whose probability changes most after a position, by default after the fork."""
         place = self.fork if position is None else position
+        return self._next([each.written.find(place)[0] for each in (self.first, self.second)], top)
+
+    def after_both(self, top: int = 10) -> list[NextChange]:
+        """The same after the whole of each."""
+        return self._next([-1, -1], top)
+
+    def _next(self, places: list[int], top: int) -> list[NextChange]:
         side = self.first.written
         first, second = (
-            each.probabilities[each.written.find(place)[0]] for each in (self.first, self.second)
+            each.probabilities[place] for each, place in zip((self.first, self.second), places, strict=True)
         )
         best = np.argsort(-np.abs(second - first), kind="stable")[:top].tolist()
         return [NextChange(n, word_of(side.tokenizer, n), float(first[n]), float(second[n])) for n in best]

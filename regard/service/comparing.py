@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
+from regard.inference.writer import Writer
 from regard.inspection.compare import Comparison
 from regard.inspection.effect import Effect, Rivals, spell_part
 from regard.inspection.showing import side_data
@@ -67,9 +68,11 @@ def _other(seen: Inspection, side: str) -> Any:
 
 
 def _next(both: Comparison, subject: Subject) -> Sequence[Any]:
-    """What follows where the outputs part, or what the first mask hides."""
+    """What follows where two translations part, or each of two texts, or what the first mask hides."""
     if both.first.model.config.output not in ("words", "masked"):
         return []
+    if isinstance(subject, Writer):
+        return both.after_both()
     return both.next(_mask(both.first) if isinstance(subject, Reader) else None)
 
 

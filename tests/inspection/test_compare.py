@@ -90,6 +90,15 @@ def test_the_next_word_is_compared_where_the_outputs_part(words):
     json.dumps(changes[0].as_dict())
 
 
+def test_each_text_is_followed_by_a_word_of_its_own(words):
+    model = subject(words, family="decoder-only")
+    first, second = (inspect(model, text) for text in ("The animal", "The street was too"))
+    most = compare(first, second).after_both(top=1)[0]
+    difference = second.probabilities[-1] - first.probabilities[-1]
+    assert abs(most.change) == pytest.approx(np.abs(difference).max())
+    assert most.first == pytest.approx(first.probabilities[-1, most.id])
+
+
 def test_models_with_other_heads_are_not_compared(words):
     other = inspect(subject(words, heads=2), ENGLISH, FRENCH)
     with pytest.raises(RegardError, match="other heads"):

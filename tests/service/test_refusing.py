@@ -151,6 +151,12 @@ def test_a_search_that_cannot_be(client, changes, said):
         ("save.gif", 404, "nothing is saved as 'gif'"),
         ("save.svg?kind=up", 400, "unknown kind of attention 'up'"),
         ("save.csv?head=9", 400, "no head 9"),
+        ("save.csv?head=one", 422, "head: input should be a valid integer"),
+        ("save.html?tab=nowhere", 422, "tab: input should be 'look', 'translate' or 'write'"),
+        ("save.html?query=-1", 422, "query: input should be greater than or equal to 0"),
+        ("save.html?query=99", 400, "no token 99"),
+        ("save.npz?words=2", 422, "words: input should be less than or equal to 1"),
+        ("attention/encoder/0?words=yes", 422, "words: input should be a valid integer"),
         ("nothing", 404, "there is nothing here"),
     ],
 )

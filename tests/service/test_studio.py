@@ -256,6 +256,17 @@ def test_two_sentences_of_every_family(ask, name):
         assert set(told["outputs"]) <= {"bad", "fair", "good"}
 
 
+def test_two_texts_are_each_followed_by_a_word_of_their_own(ask, models):
+    first, second = "the red cat sees the", "the red cat sees the old dog"
+    told = ask("compare", model="complete", first=first, second=second, word=0).json()["next"]
+    before, after = (
+        seen_by_python(models, "complete", text=text).probabilities[-1] for text in (first, second)
+    )
+    assert np.allclose([each["first"] for each in told], [before[each["id"]] for each in told], atol=1e-6)
+    assert np.allclose([each["second"] for each in told], [after[each["id"]] for each in told], atol=1e-6)
+    assert abs(told[0]["change"]) == pytest.approx(np.abs(after - before).max(), abs=1e-6)
+
+
 def test_what_switching_off_does(ask, models):
     off = [["cross", 1, head] for head in range(4)]
     told = ask("effect", model="translate", text=TEXTS["translate"], off=off).json()

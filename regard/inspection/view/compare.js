@@ -141,7 +141,7 @@ export class CompareTab {
         { answer, watched: current.sides[side].words[word].text, isCausal: current.kinds[0].causal },
       );
       this.draw();
-      await this.outputs.show(answer, request, isNewest);
+      this.outputs.show(answer);
     });
   }
 

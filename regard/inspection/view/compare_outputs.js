@@ -4,8 +4,8 @@ import { make, fill, digits } from "./dom.js";
 import { panel } from "./panel.js";
 import { offerSaves } from "./save.js";
 import { tokenText } from "./share_table.js";
-import { probabilities, writeShare } from "./chances.js";
-import { differing, largestChanges } from "./comparing.js";
+import { writeShare } from "./chances.js";
+import { differing } from "./comparing.js";
 
 const FEW = 6;
 const CAPTIONS = {
@@ -14,10 +14,10 @@ const CAPTIONS = {
   reading: "The word at the gap",
 };
 
-/** The panel; show(answer, request) as often as needed. */
+/** The panel; show(answer) as often as needed. */
 export class CompareOutputs {
-  constructor({ source, model, state, announce }) {
-    Object.assign(this, { source, model, rows: null });
+  constructor({ model, state, announce }) {
+    Object.assign(this, { model, rows: null });
     const { element, body, foot } = panel({ title: "What the model makes of them", class: "compare-outputs" });
     this.element = element;
     this.outputs = make("div", { class: "outputs" });
@@ -32,13 +32,11 @@ export class CompareOutputs {
     });
   }
 
-  async show({ outputs, next }, { model, first, second, off }, isNewest) {
+  show({ outputs, next }) {
     const { family } = this.model();
-    const rows = family === "writing" ? await this.afterBoth({ model, off }, first, second) : next;
-    if (!isNewest()) return;
-    this.rows = rows;
+    this.rows = next;
     this.drawOutputs(outputs.map((text) => text ?? ""), family);
-    fill(this.next, rows.length > 0 && table(CAPTIONS[family], rows.slice(0, FEW)));
+    fill(this.next, next.length > 0 && table(CAPTIONS[family], next.slice(0, FEW)));
   }
 
   /** The chances of the next word for a file. */
@@ -53,14 +51,6 @@ export class CompareOutputs {
     const [one, other] = family === "translation" ? differing(...texts) : whole();
     const title = family === "translation" ? "" : family === "writing" ? ", the likeliest next word" : ", the answer";
     fill(this.outputs, line(one, `First${title}`), line(other, `Second${title}`));
-  }
-
-  // What follows the whole of each sentence; the server tells what follows the words that both share.
-  async afterBoth(request, first, second) {
-    const tokens = await this.source.vocabulary(request.model);
-    const sheets = await Promise.all([first, second].map((text) => this.source.goOn({ ...request, text, ids: [], pulls: [] })));
-    const [one, other] = sheets.map(({ arrays }) => probabilities(arrays.logits.data));
-    return largestChanges(one, other, FEW).map((change) => ({ ...change, text: tokens[change.id] ?? "" }));
   }
 }
 

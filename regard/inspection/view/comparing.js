@@ -43,17 +43,6 @@ export function changeSentence({ first, second, distance }, labels, word, isCaus
   return `${head} changed most: ${Math.round(100 * distance)} % of what “${word}” looks at went elsewhere, most of it from “${labels[lost]}” to “${labels[gained]}”.`;
 }
 
-/** The ids whose probability changed most: [{id, first, second, change}], the largest change first. */
-export function largestChanges(first, second, count) {
-  const ids = Array.from(first, (_, id) => id).sort((a, b) => Math.abs(second[b] - first[b]) - Math.abs(second[a] - first[a]) || a - b);
-  return ids.slice(0, count).map((id) => ({
-    id,
-    first: first[id],
-    second: second[id],
-    change: second[id] - first[id],
-  }));
-}
-
 /** What each word gained, the second less the first. */
 export function differenceOf({ first, second }) {
   return second.map((weight, place) => weight - first[place]);

@@ -116,12 +116,6 @@ def test_what_changed_most_is_said(run):
     assert "sees later ones" in run("comparing.js", say, change={**change, "distance": 0.0}, causal=True)
 
 
-def test_the_probabilities_that_changed_most(run):
-    told = run("comparing.js", "it.largestChanges([0.5, 0.3, 0.2], [0.1, 0.35, 0.55], 2)")
-    assert [each["id"] for each in told] == [0, 2]
-    assert told[0]["change"] == pytest.approx(-0.4)
-
-
 def test_what_is_changed_by_hand_survives_the_address(run):
     given = {"x": [[1, 0], [0, 1]], "wq": [[1], [1]]}
     cells = {"x.0.1": "-2", "wq.1.0": "0.5"}
