@@ -25,6 +25,11 @@ class Home:
     model: Path
     run: Path | None = None
 
+    @property
+    def is_underway(self) -> bool:
+        """Whether a snapshot stands for the model, which the run has not saved yet."""
+        return self.run is not None and self.model.parent == self.run / "weights"
+
     def snapshots(self) -> dict[int, Path]:
         """The models that were kept on the way, by their step, in order; looked for anew each time."""
         folders = (self.run / "weights").glob("step-*") if self.run else ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from regard.checkpoints.folder import ModelFolder, read_folder
 from regard.checkpoints.writing import MANIFEST
 from regard.demo.story.place import COMMANDS, Place, find_place
-from regard.errors import RegardError, nearest
+from regard.errors import RegardError, UsageError, nearest
 from regard.service.cards import card, untrained_card
 from regard.service.course import course
 from regard.service.homes import Home, find_home, name_of
@@ -56,16 +57,22 @@ class Entry:
         self.name, self.place = name, place
         self._home = home
         self._loading = RLock()
-        self._loaded: OrderedDict[int | None, Loaded] = OrderedDict()
+        self._loaded: OrderedDict[Path, Loaded] = OrderedDict()
         self.learning = Learning(place) if place is not None else None
         if home is not None:
             _ = self.folder  # what cannot be used is refused at once
 
     @property
     def home(self) -> Home | None:
-        """Where its files are; a built-in model has a home as soon as it is trained, whoever trained it."""
+        """Where its files are; a built-in model has a home as soon as it is trained, whoever trained it.
+
+        While a run has saved no model yet, the newest of its snapshots stands for it.
+        """
         if self._home is None and self.place is not None and self.place.facts() is not None:
             self._home = find_home(self.place.path)
+        if self._home is not None and self._home.run is not None and self._home.is_underway:
+            with suppress(UsageError):  # a folder that was taken away; what is in memory still answers
+                self._home = find_home(self._home.run)
         return self._home
 
     @property
@@ -130,12 +137,12 @@ class Entry:
     def loaded(self, snapshot: int | None = None) -> Loaded:
         """The model, or as it was at a step; loaded when it is first asked for."""
         with self._loading:
-            if snapshot in self._loaded:
-                self._loaded.move_to_end(snapshot)
-                return self._loaded[snapshot]
             path = self._path(snapshot)
-            self._loaded[snapshot] = loaded = self._load(path)
-            self._let_go()
+            if path in self._loaded:
+                self._loaded.move_to_end(path)
+                return self._loaded[path]
+            self._loaded[path] = loaded = self._load(path)
+            self._let_go(self.trained_home.model)
             return loaded
 
     def _path(self, snapshot: int | None) -> Path:
@@ -160,12 +167,12 @@ class Entry:
             log.warning("cannot load %s: %s", path, error)
             raise NotReady(f"{self.name} cannot be loaded; the terminal says why") from None
 
-    def _let_go(self) -> None:
+    def _let_go(self, model: Path) -> None:
         """Keep as many snapshots as there is room for, the last used ones, and always the model itself."""
         stored = 4 * sum(map(prod, self.folder.weights.shapes.values()))
         most = min(32, max(2, HELD // max(stored, 1)))
         while len(self._loaded) > most:
-            del self._loaded[next(step for step in self._loaded if step is not None)]
+            del self._loaded[next(path for path in self._loaded if path != model)]
 
 
 class Models:

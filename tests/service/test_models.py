@@ -41,6 +41,25 @@ def test_a_run_that_goes_on_is_seen_by_its_last_snapshot(demo_run, tmp_path):
     assert home.run == tmp_path / "going"
 
 
+def test_a_run_that_goes_on_is_followed(demo_run, tmp_path):
+    run = tmp_path / "going"
+    for step in (0, 20):
+        kept = f"weights/step-{step:08}"
+        shutil.copytree(demo_run / kept, run / kept)
+        if step == 0:
+            (entry,) = open_models([str(run)]).entries.values()
+            first = entry.loaded()
+    newer = entry.loaded()
+    assert newer.key != first.key
+    assert newer is entry.loaded() is entry.loaded(20)
+    assert first is entry.loaded(0)
+    shutil.copytree(demo_run / "model", run / "model")
+    last = entry.loaded()
+    assert last.key not in (first.key, newer.key)
+    shutil.rmtree(run)
+    assert last is entry.loaded()
+
+
 @pytest.mark.parametrize("made", [True, False])
 def test_a_folder_without_a_model(tmp_path, made):
     if made:
@@ -161,7 +180,7 @@ def test_models_are_loaded_behind_the_scenes(demo_run, monkeypatch):
     monkeypatch.setattr(room, "PATIENCE", 0.0)
     models = open_models([str(demo_run)])
     models._warm_up()
-    assert list(models["small"]._loaded) == [None]
+    assert list(models["small"]._loaded) == [models["small"].home.model]
 
 
 def test_a_model_that_cannot_be_loaded_does_not_end_the_others(models, monkeypatch, caplog):
