@@ -52,7 +52,7 @@ export class ByHandTab {
     this.given = make("div", { class: "equation given" });
     this.faults = make("div", { class: "faults", role: "alert" });
     this.steps = make("div", { class: "working" });
-    this.saves = make("div", { class: "saves" });
+    this.saves = make("div", {});
     fill(
       root,
       make("section", { class: "panel byhand-given" },
