@@ -13,9 +13,7 @@ from . import chromium
 from .models import make_models
 from .person import Person
 from .serving import serve
-from .watching import visitor
-
-PATIENCE = 30_000  # milliseconds; a page that is quiet by itself may stand on a machine that is not
+from .watching import PATIENCE, visitor
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

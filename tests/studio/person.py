@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
+import time
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +13,8 @@ from urllib.parse import urlencode
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
+
+from .watching import PATIENCE
 
 MATRIX = "Attention: rows ask, columns answer"
 KINDS = {"Encoder": "encoder", "Decoder, self": "decoder", "Decoder, cross": "cross"}
@@ -20,6 +24,7 @@ READ_GRID = """grid => [...grid.querySelectorAll("[role=row]")].slice(1).map(
         cell => cell.dataset.value === undefined ? null : Number(cell.dataset.value)))"""
 READ_COLOURS = """([root, names]) => names.map(name => {
     const probe = document.createElement("span");
+    probe.style.setProperty("forced-color-adjust", "none");
     probe.style.setProperty("color", `var(${name})`);
     root.append(probe);
     const colour = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(Number);
@@ -38,12 +43,35 @@ class Person:
 
     def __init__(self, page: Page, home: str):
         self.page, self.home = page, home
+        self.heard: list[str] = []
+        page.on("console", lambda message: self.heard.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.heard.append(f"thrown: {error}"))
 
     def visit(self, **chosen: Any) -> Person:
         """Open the studio, with things chosen in the address, and wait until something is drawn."""
         self.page.goto(f"{self.home}/studio" + (f"#{urlencode(chosen)}" if chosen else ""))
         expect(self.page.get_by_role("tab", selected=True)).to_be_visible()
         return self
+
+    def settle(self) -> Person:
+        """Wait until the page says that all that was asked for is drawn."""
+        try:
+            expect(self.page.locator(".main")).to_have_attribute("aria-busy", "false")
+        except AssertionError as late:
+            raise AssertionError(f"the page does not come to rest. {self.told()}") from late
+        return self
+
+    def wait_until(self, holds: Callable[[], object], what: str) -> None:
+        """Wait for something that the page does not say by itself, such as what a canvas shows."""
+        until = time.monotonic() + PATIENCE / 1000
+        while not holds():
+            assert time.monotonic() < until, f"{what}. {self.told()}"
+            self.page.wait_for_timeout(50)
+
+    def told(self) -> str:
+        """What the page says of itself, for a test that fails: its alert, its status, its console."""
+        said = {role: self.page.get_by_role(role).all_inner_texts() for role in ("alert", "status")}
+        return f"{self.page.url} says {said}; its console: {self.heard}"
 
     def look(self, **chosen: Any) -> Person:
         """Open the tab Look and wait for its picture and its steps."""

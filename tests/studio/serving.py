@@ -34,7 +34,7 @@ def serve(*models: Path | str, cache: Path | None = None) -> Iterator[str]:
         yield address.removesuffix("/studio")
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
 
 
 def wait_for(address: str, process: subprocess.Popen[str]) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from playwright.sync_api import Locator
+from playwright.sync_api import TimeoutError as TookTooLong
 
 from .person import Person
 
@@ -24,10 +26,14 @@ def unfold(person: Person, name: str) -> None:
     person.page.get_by_label(f"Save {name}", exact=True).locator("visible=true").click()
 
 
-def saved(person: Person, name: str, folder: Path) -> Path:
-    """Click a button that saves, and give the file."""
-    with person.page.expect_download() as waiting:
-        person.button(name).click()
+def saved(person: Person, button: Locator | str, folder: Path) -> Path:
+    """Click a button that saves, or the one of that name, and give the file."""
+    found = person.button(button) if isinstance(button, str) else button
+    try:
+        with person.page.expect_download() as waiting:
+            found.click()
+    except TookTooLong as late:
+        raise AssertionError(f"{button}: no file came. {person.told()}") from late
     path = folder / waiting.value.suggested_filename
     waiting.value.save_as(path)
     return path

@@ -34,9 +34,7 @@ PLACES = {
 
 def settle(person, place):
     """Open a place and wait until it is quiet there."""
-    person.visit(**PLACES[place])
-    person.page.wait_for_load_state("networkidle")
-    expect(person.page.locator(".regard.is-busy")).to_have_count(0)
+    person.visit(**PLACES[place]).settle()
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -232,6 +230,22 @@ def test_what_is_chosen_is_seen_in_forced_colours(browser, studio, place):
             pin = person.page.evaluate(READ_COLOURS, [root, ["--pin"]])[0]
             marks = pixels(person.page.locator(".picture-matrix canvas").nth(1))[..., :3]
             assert (np.abs(marks - pin).max(-1) <= 8).any(), "the pinned cell has its ring"
+
+
+@pytest.mark.parametrize("system", ["light", "dark"])
+def test_forced_colours_are_not_mixed_with_a_theme(browser, studio, system):
+    """Whichever theme was chosen before, the colours are those of the system, and so they fit each other."""
+    found = []
+    for theme in ("", "light", "dark"):
+        with visitor(browser, studio, forced_colors="active", color_scheme=system) as (context, _):
+            context.add_init_script(f"localStorage.setItem('regard-theme', '{theme}')")
+            page = Person(context.new_page(), studio).look(**LOOK).page
+            root = page.locator(".regard").element_handle()
+            found.append(page.evaluate(READ_COLOURS, [root, ["--pin", "--card", "--scale-0", "--scale-5"]]))
+            expect(page.locator("button.theme")).to_be_hidden()
+    assert found[0] == found[1] == found[2]
+    luminance = [sum(colour) for colour in found[0]]
+    assert (luminance[1] > luminance[3]) == (system == "light")
 
 
 def test_the_focus_is_seen_in_forced_colours(browser, studio):

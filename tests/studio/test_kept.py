@@ -147,7 +147,7 @@ def test_every_tab_of_a_kept_page_works(open_file, inspect, tmp_path):
     assert "By hand" in names
     for name in names:
         person.open_tab(name)
-        person.page.wait_for_timeout(200)
+        person.settle()
         assert "".join(person.page.get_by_role("alert").all_inner_texts()) == "", name
 
 
@@ -156,10 +156,7 @@ def test_a_kept_page_can_be_saved_from_again(open_file, inspect, tmp_path):
     person = open_file(seen.save(tmp_path / "kept.html", kind="encoder", layer=1, head=1))
     person.page.get_by_label("Save attention", exact=True).click()
     for ending in ("PNG", "SVG", "CSV"):
-        with person.page.expect_download() as waiting:
-            person.button(f"Save attention as {ending}").click()
-        waiting.value.save_as(tmp_path / f"again.{ending}")
-        assert (tmp_path / f"again.{ending}").stat().st_size > 500
+        assert saved(person, f"Save attention as {ending}", tmp_path).stat().st_size > 500
     read = arrays_of(saved(person, "Save attention as npz", tmp_path))
     expected = seen.attention("encoder", 1, 1, words=True)
     assert np.allclose(read["values"], expected, atol=HALF)
@@ -175,10 +172,8 @@ def test_the_command_and_the_page_keep_the_same(open_file, person, models, tmp_p
     capsys.readouterr()
     person.look(model="translation", text=CAT, kind="encoder", layer=1, head=0, query=4)
     person.page.get_by_label("Save attention", exact=True).click()
-    with person.page.expect_download() as waiting:
-        person.button("Save the sentence as HTML").click()
-    waiting.value.save_as(tmp_path / "page.html")
-    kept = [open_file(file) for file in (path, tmp_path / "page.html")]
+    page = saved(person, "Save the sentence as HTML", tmp_path)
+    kept = [open_file(file) for file in (path, page)]
     assert kept[0].shown_head() == kept[1].shown_head() == ("encoder", 1, 0)
     for one in kept:
         expect(one.page.locator(".words.source").get_by_role("button").nth(4)).to_have_attribute(

@@ -99,8 +99,7 @@ def test_a_cell_is_previewed_pinned_and_isolated(person, inspect):
     before = pixels(veil)[..., 3].mean()
     stage.dblclick(position=person.cell(4, 1))
     person.page.mouse.move(5, 5)
-    person.page.wait_for_timeout(100)
-    assert pixels(veil)[..., 3].mean() > before + 100, "all rows but one are veiled"
+    person.wait_until(lambda: pixels(veil)[..., 3].mean() > before + 100, "all rows but one are veiled")
 
 
 def test_words_and_pieces(person, inspect):

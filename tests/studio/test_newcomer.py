@@ -30,7 +30,7 @@ def walk(person):
     stops = []
     while card.is_visible():
         expect(card.get_by_text(f"{len(stops) + 1} of ")).to_be_visible()
-        person.page.wait_for_load_state("networkidle")
+        person.settle()
         stops.append(
             (
                 card.get_by_role("heading").inner_text(),

@@ -15,6 +15,7 @@ from regard.service.studio import make_studio
 
 from .person import HALF, Person, numbers, part_shown
 from .serving import serve_here
+from .taking import saved
 from .watching import visitor
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -67,7 +68,7 @@ def test_hostile_text_in_every_other_tab(person, tab, text):
     model = "masked" if tab == "read" else "translation"
     person.visit(model=model, tab=tab, text=text, second=f"{text} it")
     expect(person.page.get_by_role("tabpanel").locator("textarea").first).to_have_value(text)
-    person.page.wait_for_load_state("networkidle")
+    person.settle()
     assert person.page.evaluate("document.querySelectorAll('main script, main img, main iframe').length") == 0
 
 
@@ -76,10 +77,8 @@ def test_a_drawing_of_hostile_text_is_still_xml(person, tmp_path):
     person.field.fill(HOSTILE[-1])
     expect(person.page.locator(".words").first).to_contain_text("{{1")
     person.page.get_by_label("Save attention", exact=True).click()
-    with person.page.expect_download() as waiting:
-        person.button("Save attention as SVG").click()
-    waiting.value.save_as(tmp_path / "a.svg")
-    assert len(list(ElementTree.parse(tmp_path / "a.svg").iter())) > 20
+    path = saved(person, "Save attention as SVG", tmp_path)
+    assert len(list(ElementTree.parse(path).iter())) > 20
 
 
 def test_ten_thousand_characters(browser, studio):
@@ -124,8 +123,7 @@ def test_a_hostile_address_does_no_harm(browser, studio, chosen):
         page = context.new_page()
         page.goto(f"{studio}/studio#{urlencode(chosen)}")
         expect(page.get_by_role("tab", selected=True)).to_be_visible()
-        page.wait_for_load_state("networkidle")
-        person = Person(page, studio)
+        person = Person(page, studio).settle()
         page.goto(
             f"{studio}/studio#{urlencode(dict(model='translation', tab='look', text='The cat sleeps.'))}"
         )
@@ -188,10 +186,10 @@ def test_a_studio_that_has_ended_is_said_and_the_picture_stays(browser, models):
 )
 def test_what_must_not_happen_would_be_noticed(browser, studio, content, noticed):
     def visit():
-        with visitor(browser, studio) as (context, _):
-            page = context.new_page()
-            page.set_content(content)
-            page.wait_for_timeout(200)
+        with visitor(browser, studio) as (context, watch):
+            person = Person(context.new_page(), studio)
+            person.page.set_content(content)
+            person.wait_until(lambda: watch.strangers or watch.complaints, "nothing was noticed")
 
     with pytest.raises(AssertionError, match=noticed):
         visit()

@@ -6,6 +6,7 @@ import csv
 import re
 import xml.etree.ElementTree as ElementTree
 from io import StringIO
+from threading import Event
 
 import numpy as np
 import pytest
@@ -30,6 +31,8 @@ TABS = [
     dict(tab="read", model="classes", text="The film was good."),
     dict(tab="byhand"),
 ]
+STATUS = ".unseen[role=status]"
+EMPTY_AT_FIRST = [each for each in TABS if each["tab"] not in ("look", "byhand")]
 
 
 @pytest.fixture
@@ -120,8 +123,7 @@ def test_back_returns_to_the_head_before(look):
 
 @pytest.mark.parametrize("chosen", TABS, ids=lambda chosen: chosen["tab"])
 def test_every_picture_of_a_tab_can_be_saved(person, chosen, tmp_path):
-    person.visit(**chosen)
-    person.page.wait_for_load_state("networkidle")
+    person.visit(**chosen).settle()
     wait_for_vectors(person, chosen["tab"])
     offers = person.page.locator("details.save").locator("visible=true")
     expect(offers.first).to_be_attached()
@@ -133,12 +135,45 @@ def test_every_picture_of_a_tab_can_be_saved(person, chosen, tmp_path):
         expect(offer.get_by_role("button", name="Copy a link to what is seen")).to_be_visible()
         for ending in ("CSV", "npz", "HTML") if name in TABLES else ("PNG", "SVG", "CSV", "npz", "HTML"):
             button = offer.get_by_role("button", name=re.compile(f"as {ending}$"))
-            with person.page.expect_download() as waiting:
-                button.click()
-            path = tmp_path / f"{number}-{waiting.value.suggested_filename}"
-            waiting.value.save_as(path)
-            check_file(path)
+            check_file(saved(person, button, tmp_path))
         offer.locator("summary").click()
+
+
+@pytest.mark.parametrize("chosen", EMPTY_AT_FIRST, ids=lambda chosen: chosen["tab"])
+def test_what_is_asked_for_before_it_is_there_comes_when_it_is(person, chosen, tmp_path):
+    page, held, files, is_open = person.page, [], [], Event()
+    page.on("download", lambda file: files.append(file))
+
+    def hold(route):
+        if is_open.is_set():
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route(re.compile("/api/(trace|next|course/.*)$"), hold)
+    person.visit(**chosen)
+    offers = page.locator("details.save").locator("visible=true")
+    for offer in offers.all():
+        offer.locator("summary").click()
+        offer.get_by_role("button", name=re.compile("as CSV$")).click()
+    expect(page.locator(STATUS)).to_have_text(re.compile("it is saved when it is here"))
+    is_open.set()
+    for route in held:
+        route.continue_()
+    person.settle()
+    while len(files) < offers.count():
+        page.wait_for_event("download")
+    for file in files:
+        file.save_as(tmp_path / file.suggested_filename)
+        check_file(tmp_path / file.suggested_filename)
+
+
+def test_nothing_is_saved_of_what_never_came(person):
+    person.page.route(re.compile("/api/trace$"), lambda route: route.abort())
+    person.visit(tab="compare", model="translation", text=CAT, second=WIDE)
+    person.page.get_by_label("Save difference map", exact=True).click()
+    person.button("Save difference map as CSV").click()
+    expect(person.page.locator(STATUS)).to_have_text("There is nothing to save here yet.")
 
 
 def wait_for_vectors(person, tab):

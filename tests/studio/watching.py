@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page
 
 AXE = Axe().axe_script
+PATIENCE = 60_000  # milliseconds; a page that is quiet by itself may stand on a machine that is not
 HERE = ("data:", "blob:", "about:")
 REFUSED = "Failed to load resource"  # what chromium says of an answer such as 422
 OURS = "Canvas2D: Multiple readback operations"  # what it says of tests that read pixels
@@ -41,7 +42,7 @@ class Watch:
 def visitor(browser: Browser, home: str, **options: Any) -> Iterator[tuple[BrowserContext, Watch]]:
     """Somebody with a browser of their own; nothing of it may have gone elsewhere or failed unseen."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(PATIENCE)
     watch = Watch(home)
     context.on("request", lambda request: watch.requests.append(request.url))
     context.on("console", watch.hear)

@@ -49,7 +49,7 @@ export class Matrix {
       rows: rows.map(clip),
       columns: columns.map(clip),
       weights: flat(weights),
-      visible: visible && flat(visible),
+      visible: visible && masking(flat(visible)),
     };
     const picture = turned ? transposed(given) : given;
     this.turned = turned;
@@ -258,6 +258,11 @@ function clip(label) {
 
 function flat(numbers) {
   return Array.isArray(numbers[0]) ? Float64Array.from(numbers.flat()) : numbers;
+}
+
+// Where all may be looked at, nobody needs to ask cell by cell.
+function masking(visible) {
+  return visible.indexOf(0) < 0 ? null : visible;
 }
 
 function transposed({ rows, columns, weights, visible }) {

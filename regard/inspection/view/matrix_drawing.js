@@ -159,13 +159,15 @@ function drawMasked(pen, picture, plan) {
   if (!picture.visible) return;
   const [firstRow, lastRow, firstColumn, lastColumn] = windowOf(plan);
   const gap = isApart(plan) ? 1 : 0;
+  const { visible } = picture;
   pen.beginPath();
   let any = false;
   for (let row = firstRow; row < lastRow; row++) {
+    const from = row * plan.columns;
     for (let column = firstColumn; column < lastColumn; column++) {
+      if (visible[from + column] > 0) continue;
       const start = column;
-      while (column < lastColumn && !isVisible(picture, row, column)) column++;
-      if (column === start) continue;
+      while (column < lastColumn && !(visible[from + column] > 0)) column++;
       const { x, y, height } = rectangleOf(plan, row, start);
       pen.rect(x, y, rectangleOf(plan, row, column).x - x - gap, height - gap);
       any = true;
