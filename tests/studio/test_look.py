@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from regard.inspection.glance import caption
+from regard.inspection.showing import look_over
+from regard.service.notes import notes_of
+
 from .person import HALF, numbers, pixels, values
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -22,22 +26,29 @@ def test_typing_shows_the_words_and_what_they_look_at(person, inspect):
     seen = inspect("translation", CAT)
     words = person.page.get_by_role("list", name=SENTENCE).get_by_role("button")
     expect(words.locator(".word-text")).to_have_text(seen.source.labels(words=True))
-    expect(person.matrix.get_by_role("rowheader")).to_have_text(seen.source.labels(words=True))
     kind, layer, head = person.shown_head()
+    expect(person.matrix.get_by_role("rowheader")).to_have_text(seen.sides(kind)[0].labels(words=True))
     assert np.allclose(numbers(person.matrix), seen.attention(kind, layer, head, words=True), atol=HALF)
 
 
-def test_the_first_head_shown_lets_it_look_at_a_noun(person, inspect):
+def test_the_first_head_shown_lets_it_look_at_a_noun(person, inspect, models):
     person.look(model="translation")
-    text = person.field.input_value()
-    seen = inspect("translation", text)
-    kind, layer, head = person.shown_head()
-    assert kind == "encoder"
-    it = seen.source.find("it")[0]
-    nouns = [seen.source.find(noun)[0] for noun in ("animal", "street")]
-    every = np.stack([seen.attention("encoder", n)[:, it][:, nouns] for n in range(2)])
-    assert seen.attention("encoder", layer, head)[it, nouns].max() == pytest.approx(every.max())
-    expect(person.button("it")).to_have_attribute("aria-pressed", "true")
+    seen = inspect("translation", person.field.input_value())
+    first = look_over(seen, notes_of(models["translation"])).pinned
+    assert person.shown_head() == (first.kind, first.layer, first.head)
+    asks, _, noun = caption(seen, first).partition(" looks at ")
+    assert noun.split("”")[0] in ("“animal", "“street", "“rue")
+    reading = person.page.locator(".picture .reading")
+    expect(reading).to_have_text(re.compile(f"^{re.escape(asks)} looks most at “"))
+
+
+def test_a_row_of_a_translation_is_the_step_that_writes(person, inspect):
+    seen = inspect("translation", CAT)
+    last = len(seen.target) - 1
+    for query, told in ((0, f"“{seen.target.words[1].text}”"), (last, "the end")):
+        person.look(model="translation", text=CAT, kind="cross", layer=0, head=1, query=query)
+        reading = person.page.locator(".picture .reading")
+        expect(reading).to_have_text(re.compile(f"^The step that writes {re.escape(told)} looks most at “"))
 
 
 def test_what_the_canvas_shows_is_the_models_attention(person, inspect):

@@ -47,7 +47,7 @@ const STOPS = [
     title: "What does “it” look at?",
     words: [
       "Now a trained model, and every number its own. In the matrix each row is a word that asks, each column a word that answers; darker is more.",
-      "Find the row of “it” and click its darkest cell: the steps beside it show how that number came about, and a tick says that it equals the model's.",
+      "One row is chosen already: the clearest look of “it”, or of the word that is written for it, at a noun. Click its darkest cell: the steps beside it show how that number came about, and a tick says that it equals the model's.",
     ],
     state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: null }),
   },
