@@ -238,8 +238,10 @@ def test_forced_colours_are_not_mixed_with_a_theme(browser, studio, system):
     found = []
     for theme in ("", "light", "dark"):
         with visitor(browser, studio, forced_colors="active", color_scheme=system) as (context, _):
-            context.add_init_script(f"localStorage.setItem('regard-theme', '{theme}')")
-            page = Person(context.new_page(), studio).look(**LOOK).page
+            person = Person(context.new_page(), studio).visit()
+            person.page.evaluate("theme => localStorage.setItem('regard-theme', theme)", theme)
+            person.page.reload()
+            page = person.look(**LOOK).page
             root = page.locator(".regard").element_handle()
             found.append(page.evaluate(READ_COLOURS, [root, ["--pin", "--card", "--scale-0", "--scale-5"]]))
             expect(page.locator("button.theme")).to_be_hidden()
