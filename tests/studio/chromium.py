@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 
+PATIENCE = 60_000  # milliseconds; a page that is quiet by itself may stand on a machine that is not
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Nothing that the browser does by itself shall reach for the network, nor need a graphics card.
 ARGUMENTS = [

@@ -13,7 +13,7 @@ from . import chromium
 from .models import make_models
 from .person import Person
 from .serving import serve
-from .watching import PATIENCE, visitor
+from .watching import visitor
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -31,7 +31,7 @@ def browser():
     """Chromium without a window."""
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=PATIENCE)
+    expect.set_options(timeout=chromium.PATIENCE)
     with sync_playwright() as playwright:
         program = playwright.chromium.launch(executable_path=chromium.find(), args=chromium.ARGUMENTS)
         yield program

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from .watching import PATIENCE
+from .chromium import PATIENCE
 
 MATRIX = "Attention: rows ask, columns answer"
 KINDS = {"Encoder": "encoder", "Decoder, self": "decoder", "Decoder, cross": "cross"}

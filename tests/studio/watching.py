@@ -10,8 +10,9 @@ from typing import Any
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from .chromium import PATIENCE
+
 AXE = Axe().axe_script
-PATIENCE = 60_000  # milliseconds; a page that is quiet by itself may stand on a machine that is not
 HERE = ("data:", "blob:", "about:")
 REFUSED = "Failed to load resource"  # what chromium says of an answer such as 422
 OURS = "Canvas2D: Multiple readback operations"  # what it says of tests that read pixels
