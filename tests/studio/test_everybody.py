@@ -118,6 +118,26 @@ def test_the_keyboard_alone_is_enough(person, inspect):
     expect(person.page.get_by_role("heading", name="How “cat” came to look at “cat”")).to_be_hidden()
 
 
+def test_steps_that_come_late_leave_the_cell_looked_at(person, inspect):
+    """The row of the pinned cell is made exact when they are there; what is read aloud stays."""
+    held = []
+    weights = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
+    person.look(**LOOK)
+    person.settle()
+    person.page.route(re.compile("/steps"), lambda route: held.append(route))
+    person.matrix.focus()
+    for key in ("Control+Home", "ArrowRight", "Enter"):
+        person.page.keyboard.press(key)
+    expect(person.page.get_by_role("heading", name="How “The” came to look at “cat”")).to_be_visible()
+    person.page.keyboard.press("Control+End")
+    person.reads("<end>", "<end>", weights[8, 8])
+    assert held
+    for route in held:
+        route.continue_()
+    person.settle()
+    person.reads("<end>", "<end>", weights[8, 8])
+
+
 def test_the_matrix_is_one_tab_stop(person):
     person.look(**LOOK)
     person.matrix.focus()

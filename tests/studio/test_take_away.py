@@ -161,8 +161,8 @@ def test_what_is_asked_for_before_it_is_there_comes_when_it_is(person, chosen, t
     for route in held:
         route.continue_()
     person.settle()
-    while len(files) < offers.count():
-        page.wait_for_event("download")
+    wanted = offers.count()
+    person.wait_until(lambda: len(files) == wanted, f"{wanted} files do not come")
     for file in files:
         file.save_as(tmp_path / file.suggested_filename)
         check_file(tmp_path / file.suggested_filename)

@@ -113,7 +113,7 @@ export class Picture {
   redraw() {
     this.matrix.redraw();
     this.table.refresh();
-    this.read(null, null);
+    this.read(...this.pointed);
   }
 
   /** Bring a row or a cell forward without drawing all anew; `from` is where the pointer is. */
@@ -125,6 +125,7 @@ export class Picture {
 
   read(row, column) {
     const { scene } = this;
+    this.pointed = [row, column];
     const at = row ?? scene.row;
     this.reading.textContent = row !== null && column !== null ? cellSentence(scene, row, column) : rowSentence(scene, at);
   }
