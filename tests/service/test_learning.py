@@ -75,6 +75,17 @@ def test_progress_is_that_of_the_metrics(learning):
     }  # fmt: skip
 
 
+def test_the_process_ends_by_itself_while_the_server_is_there(place):
+    asked = {"name": "demo", "path": str(place.path), "settings": {"training": {"steps": 0}}, "pairs": 4000}
+    command = [sys.executable, "-m", "regard.service.learner", json.dumps(asked)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(60) == 2
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+
+
 def test_the_end_of_the_server_ends_it(learning):
     learning.begin()
     process = learning._process

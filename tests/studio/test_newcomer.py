@@ -86,6 +86,7 @@ def test_the_untrained_demo_is_trained_from_the_page(newcomer):
     newcomer.button("Train it now").click()
     bar = newcomer.page.get_by_role("progressbar", name="How far the training has come")
     expect(bar).to_be_visible()
+    expect(newcomer.page.get_by_role("heading", name="The demo model is being trained")).to_be_visible()
     expect(newcomer.page.get_by_text(re.compile("of 12"))).to_be_visible(timeout=90_000)
     expect(newcomer.matrix.get_by_role("gridcell").first).to_be_attached(timeout=90_000)
     expect(newcomer.page.get_by_role("tab", name="Training")).to_be_visible()

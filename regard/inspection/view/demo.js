@@ -8,6 +8,8 @@ const PAUSE = 1000;
 const ABOUT =
   "It translates small English sentences into French, learns from sentences that a grammar makes, and is " +
   "trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model.";
+const UNTRAINED = "The demo model is not trained yet";
+const IN_TRAINING = "The demo model is being trained";
 
 /** The panel, a tab of its own; `reload` is called once the model can be used. */
 export class DemoPanel {
@@ -17,8 +19,9 @@ export class DemoPanel {
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.starter = button("Train it now", () => this.begin(), { class: "primary" });
     const id = uniqueId("demo");
+    this.heading = make("h2", { id, text: UNTRAINED });
     this.element = make("section", { class: "panel demo-panel", "aria-labelledby": id },
-      make("h2", { id, text: "The demo model is not trained yet" }),
+      this.heading,
       make(
         "p",
         { text: ABOUT },
@@ -88,6 +91,7 @@ export class DemoPanel {
 
   draw(demo) {
     const isLearning = demo.state === "learning";
+    this.heading.textContent = isLearning ? IN_TRAINING : UNTRAINED;
     this.starter.hidden = isLearning || demo.state === "ready";
     this.starter.disabled = false;
     this.bar.hidden = !isLearning;
