@@ -1,6 +1,6 @@
 """Word dropout: tokens hidden from a model while it trains, so that it leans on more than one of them.
 
-A hidden token is read as the mask and still predicted. Small corpora gain most (Sennrich and Zhang 2019).
+A hidden token is read as the mask and still predicted. It is meant for little text (Sennrich and Zhang 2019).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, SettingError
 from regard.inference.writer import Writer
 from regard.runs.material import Material, gather
 from regard.runs.recipe import Recipe
@@ -224,6 +224,22 @@ def test_what_a_run_decides_of_training_reaches_the_trainer(objective, tmp_path)
     source = trainer.source.state()
     assert (source["tokens"], source["seed"]) == (96, 5)
     assert (trainer.settings.steps, trainer.settings.body_rate) == (7, 0.5)
+
+
+@pytest.mark.parametrize("objective", ["translation", "writing", "classification"])
+def test_tokens_are_hidden_from_what_is_trained_on(objective, tmp_path):
+    small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
+    recipe = Recipe.load(objective, merged(small, {"training": {"hide": 0.5}}))
+    run = prepare(recipe, tmp_path / "run")
+    mask = run.material.words.tokenizers.source.mask
+    batch = run.trainer.source.next()
+    read = batch.source if objective == "translation" else batch.input
+    assert (read == mask).any()
+
+
+def test_a_masked_model_hides_nothing_more():
+    with pytest.raises(SettingError, match="hide: a masked model's text has gaps already; leave it at 0"):
+        Recipe.load("masked", {"training": {"hide": 0.1}})
 
 
 def test_only_so_many_sentences_are_translated(files):
