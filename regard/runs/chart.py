@@ -58,6 +58,8 @@ def number_text(value: float) -> str:
         return "0"
     if abs(value) >= 10_000:
         return f"{value / 1000:,.4g}k"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) >= 0.001 else f"{value:.1e}"
 
 

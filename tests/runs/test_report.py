@@ -160,7 +160,13 @@ def test_ticks_are_round_and_inside():
     assert Scale(0, 10, 0, 1).ticks(5) == [0, 2, 4, 6, 8, 10]
     ticks = Scale(0.013, 0.094, 0, 1).ticks()
     assert all(0.013 <= tick <= 0.094 for tick in ticks)
-    assert [number_text(value) for value in (0, 12345, 0.00012, 2.5)] == ["0", "12.35k", "1.2e-04", "2.5"]
+    assert [number_text(value) for value in (0, 12345, 5500, 0.00012, 2.5)] == [
+        "0",
+        "12.35k",
+        "5,500",
+        "1.2e-04",
+        "2.5",
+    ]
 
 
 def test_places_are_named_without_their_folders(small):
