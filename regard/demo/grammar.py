@@ -36,7 +36,7 @@ FAMILIES = Table(
         "python": Family(senses.python, 5),
         "senses": Family(senses.two_senses, 5),
         "phrase": Family(things.bare_phrase, 7),
-        "title": Family(things.title, 4),
+        "title": Family(things.title, 6),
         "roaming": Family(things.roaming, 5),
         "leaping": Family(things.leaping, 3),
         "placed": Family(things.placed, 5),

@@ -24,6 +24,7 @@ SUITED = (
     ("street road bridge tunnel avenue", "long narrow wide old dark dangerous", ""),
     ("river lake pond", "deep wide dangerous beautiful", "green blue"),
     ("stream canal", "deep wide dangerous", ""),
+    ("forest valley", "deep dark", ""),
     (
         "bag box suitcase basket table chair door sofa",
         "heavy old new small big",
@@ -35,7 +36,7 @@ SUITED = (
     ("book letter key guitar painting trophy", "old new beautiful small", ""),
     ("book", "useful good", "red blue green"),
     ("key lamp box bag car", "useful", ""),
-    ("dog horse hotel school hen cow guitar car table", "good", ""),
+    ("dog cat horse rabbit hotel school hen cow guitar car table", "good", ""),
     ("flower tree", "beautiful small big", ""),
     ("flower", "beautiful small fragile", "red blue white orange"),
     ("apple", "small fresh delicious good", "red green"),
@@ -50,8 +51,13 @@ STATES = {
     "computer": "expensive modern useful",
 }  # fmt: skip
 
-TITLED = ("thinking", "talking", "flying", "new", "old", "small", "beautiful", "big", "quick", "slow")
-TITLED_NOUNS = ("machine", "robot", "creature", "animal")
+# Nouns of titles, and their adjectives there: enough of both genders for every form of an adjective.
+TITLED = (
+    ("machine robot creature animal", "thinking talking flying"),
+    ("machine robot creature animal car", "new old small beautiful big quick slow"),
+    ("book letter key", "new old small beautiful"),
+    ("flower tree", "small beautiful big"),
+)
 
 ROAMED = listed("forest valley garden field park farm hill mountain")
 ROAMERS = listed(

@@ -19,7 +19,6 @@ from regard.demo.suited import (
     STATES,
     SUITED,
     TITLED,
-    TITLED_NOUNS,
     UPON,
 )
 from regard.demo.verbs import VERBS
@@ -38,7 +37,7 @@ PLACED = [
     for thing in things.split()
 ]
 SHOWN = [noun for noun in NOUNS if SUITING[noun] and noun not in ("bread", "cheese", "soup", "fish")]
-TITLES = [(one, noun) for one in TITLED for noun in TITLED_NOUNS]
+TITLES = [(one, noun) for nouns, found in TITLED for noun in nouns.split() for one in found.split()]
 WILD = ("fox", "wolf", "bear", "owl", "bird", "creature", "mouse", "lion", "elephant", "animal")
 DRUNK = ("water", "milk", "soup", "bread", "cheese")
 # What is said of places and things in the scenes of reasons.
@@ -81,7 +80,7 @@ def title(draw: Random) -> Sentence:
     """ "Thinking Machines"; "Small Robots and Talking Animals": French titles have one capital."""
     (one, noun), (other, second) = draw.sample(TITLES, 2)
     phrase: Phrase = noun_phrase(NOUNS[noun], "", (ADJECTIVES[one],), plural=True)
-    if draw.random() < 0.15:
+    if draw.random() < 0.3:
         return Sentence(phrase, "", (f"{one} {noun}",), "title")
     phrase += say("and", "et") + noun_phrase(NOUNS[second], "", (ADJECTIVES[other],), plural=True)
     return Sentence(phrase, "", (f"{one} {noun}", f"{other} {second}"), "title")

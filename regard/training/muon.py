@@ -33,6 +33,7 @@ COEFFICIENTS = (
     (2.490116, -1.834275, 0.436835),
 )
 MATCHING_ADAMW = 0.2
+WIDE = 2  # times as many columns as rows, from which on squares are less work
 
 
 def orthogonalise(stack: Tensor) -> Tensor:
@@ -40,11 +41,37 @@ def orthogonalise(stack: Tensor) -> Tensor:
     tall = stack.shape[1] > stack.shape[2]
     x = stack.mT.float() if tall else stack.float()
     x = x / x.flatten(1).norm(dim=1).clamp_min(1e-20)[:, None, None]
+    x = _iterate_on_squares(x) if x.shape[2] >= WIDE * x.shape[1] else _iterate(x)
+    return x.mT if tall else x
+
+
+def _iterate(x: Tensor) -> Tensor:
     for a, b, c in COEFFICIENTS:
         squared = torch.bmm(x, x.mT)  # N R R
         inner = torch.baddbmm(squared, squared, squared, beta=b, alpha=c)
         x = torch.baddbmm(x, inner, x, beta=a)
-    return x.mT if tall else x
+    return x
+
+
+def _iterate_on_squares(x: Tensor) -> Tensor:
+    """The same for wide matrices: each iteration multiplies x by a polynomial of x x^T, N R R.
+
+    So x itself is needed at the beginning and at the end alone.
+    """
+    squared = torch.bmm(x, x.mT)
+    product = inner = _polynomial(squared, *COEFFICIENTS[0])
+    for coefficients in COEFFICIENTS[1:]:
+        squared = torch.bmm(torch.bmm(inner, squared), inner)
+        inner = _polynomial(squared, *coefficients)
+        product = torch.bmm(inner, product)
+    return torch.bmm(product, x)
+
+
+def _polynomial(squared: Tensor, a: float, b: float, c: float) -> Tensor:
+    """a + b s + c s^2, N R R."""
+    found = torch.baddbmm(squared, squared, squared, beta=b, alpha=c)
+    found.diagonal(dim1=1, dim2=2).add_(a)
+    return found
 
 
 class Muon(Optimizer):

@@ -44,7 +44,7 @@ def by_reference(matrix: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@pytest.mark.parametrize("shape", [(6, 6), (4, 9), (9, 4), (1, 5)])
+@pytest.mark.parametrize("shape", [(6, 6), (6, 8), (4, 9), (9, 4), (1, 5)])
 def test_orthogonalising_is_the_polynomial_of_each_matrix(shape):
     torch.manual_seed(0)
     stack = torch.randn(3, *shape) * torch.tensor([1e-6, 1.0, 1e4])[:, None, None]
