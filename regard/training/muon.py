@@ -15,13 +15,13 @@ three matrices. All matrices of one shape are worked on together, in float32.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
-from torch.optim.optimizer import Optimizer
+
+from regard.training.adamw import AdamW
 
 # Of a x + b x^3 + c x^5 for each iteration: the one that brings all singular values closest to 1, wherever
 # in their interval they lie, from 0.003 to 1 at first (the best each time is the best in all: Amsel et al.
@@ -74,45 +74,23 @@ def _polynomial(squared: Tensor, a: float, b: float, c: float) -> Tensor:
     return found
 
 
-class Muon(Optimizer):
+class Muon(AdamW):
     """Muon for the groups with `sections`, AdamW for the others.
 
     `sections` has for each parameter the rows of every matrix stacked in it.
     """
 
-    def __init__(
-        self,
-        groups: Iterable[dict[str, Any]],
-        lr: float = 1e-3,
-        momentum: float = 0.95,
-        weight_decay: float = 0.0,
-        betas: tuple[float, float] = (0.9, 0.95),
-        eps: float = 1e-8,
-        fused: bool = False,
-    ):
-        defaults = dict(
-            lr=lr,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            betas=betas,
-            eps=eps,
-            fused=fused,
-            sections=None,
-        )
-        super().__init__(groups, defaults)
+    def __init__(self, groups: Iterable[dict[str, Any]], momentum: float = 0.95, **defaults: Any):
+        super().__init__(groups, momentum=momentum, sections=None, **defaults)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Update every parameter that has a gradient."""
-        loss = None if closure is None else torch.enable_grad()(closure)()
-        for group in self.param_groups:
-            if group["sections"] is None:
-                self._step_adamw(group)
-            else:
-                self._step_matrices(group)
-        return loss
+    def update(self, group: dict[str, Any]) -> None:
+        """Update the parameters of one group."""
+        if group["sections"] is None:
+            super().update(group)
+        else:
+            self._update_matrices(group)
 
-    def _step_matrices(self, group: dict[str, Any]) -> None:
+    def _update_matrices(self, group: dict[str, Any]) -> None:
         present = [
             (p, rows)
             for p, rows in zip(group["params"], group["sections"], strict=True)
@@ -136,37 +114,6 @@ class Muon(Optimizer):
     def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
         """Move every momentum towards its gradient, and look one step ahead of it."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        held = [self._state(parameter, "momentum")["momentum"] for parameter in parameters]
+        held = [self.state_of(parameter, "momentum")["momentum"] for parameter in parameters]
         torch._foreach_lerp_(held, gradients, 1 - momentum)
         return list(torch._foreach_lerp(gradients, held, momentum))
-
-    def _step_adamw(self, group: dict[str, Any]) -> None:
-        parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
-        states = [self._state(parameter, "exp_avg", "exp_avg_sq", counted=True) for parameter in parameters]
-        if not parameters:
-            return
-        adamw(
-            parameters,
-            [parameter.grad for parameter in parameters],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-            [],
-            [state["step"] for state in states],
-            fused=group["fused"],
-            foreach=not group["fused"],
-            amsgrad=False,
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=False,
-        )
-
-    def _state(self, parameter: Tensor, *slots: str, counted: bool = False) -> dict[str, Tensor]:
-        state = self.state[parameter]
-        if not state:
-            state.update({slot: torch.zeros_like(parameter) for slot in slots})
-            if counted:
-                state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-        return state

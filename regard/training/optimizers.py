@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, _foreach_mul_, nn  # pyright: ignore[reportPrivateImportUsage]
-from torch.optim import AdamW
 from torch.optim.optimizer import Optimizer
 
 from regard.errors import TrainingError
 from regard.tables import Table
+from regard.training.adamw import AdamW
 from regard.training.muon import Muon
 from regard.training.parameters import Part, freeze, parts_of
 from regard.training.settings import TrainingSettings
@@ -38,7 +38,7 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 def _adamw(parts: list[Part], settings: TrainingSettings) -> Optimizer:
-    """Adam with a decay of its own (Loshchilov and Hutter 2019), one kernel for all parameters."""
+    """AdamW for all, without decay for what is plain."""
     groups = [
         *_groups(parts, settings, ("matrix", "weight"), weight_decay=settings.weight_decay),
         *_groups(parts, settings, ("plain",), weight_decay=0.0),

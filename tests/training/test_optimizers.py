@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -164,6 +166,25 @@ def test_adamw_is_fused_and_torchs():
         reference.step()
     for a, b in zip(module.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_torchs_compiler_stays_unimported(optimizer):
+    code = f"""
+import sys
+from torch import nn
+from regard.training.optimizers import build_optimizer
+from regard.training.settings import TrainingSettings
+module = nn.Linear(2, 2)
+optimizer = build_optimizer(module, TrainingSettings(optimizer={optimizer!r}))
+module.weight.sum().backward()
+optimizer.step()
+optimizer.load_state_dict(optimizer.state_dict())
+optimizer.zero_grad()
+assert module.weight.grad is None
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def roles(kind="translation", **changes) -> dict[str, str]:
