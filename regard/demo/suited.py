@@ -18,7 +18,7 @@ SUITED = (
     ("car truck", "small big old new beautiful quick slow", "red blue green black white orange"),
     ("robot machine computer", "small big old new useful", "red blue green grey white"),
     ("machine robot creature animal", "thinking talking flying", ""),
-    ("cat mouse goat bird owl", "talking", ""),
+    ("cat mouse goat bird owl", "thinking talking", ""),
     ("forest valley hill garden field park", "verdant verdant quiet small big beautiful", ""),
     ("mountain farm", "verdant big beautiful", ""),
     ("house hotel school barn farm", "old new small big beautiful quiet", "white red grey"),
@@ -57,6 +57,7 @@ STATES = {
 TITLED = (
     ("machine robot creature animal", "thinking talking flying"),
     ("machine robot creature animal car", "new old small beautiful big quick slow"),
+    ("cat bird cow goat mouse", "thinking talking old small beautiful quick slow"),
     ("book letter key", "new old small beautiful"),
     ("flower tree", "small beautiful big"),
 )
