@@ -26,6 +26,7 @@ SUITED = (
     ("river lake pond", "deep wide dangerous beautiful", "green blue"),
     ("stream canal", "deep wide dangerous", ""),
     ("valley", "deep dark", ""),
+    ("box cup", "deep", ""),
     ("forest", "dark", ""),
     (
         "bag box suitcase basket table chair door sofa",
