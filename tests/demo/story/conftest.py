@@ -21,7 +21,10 @@ def make_place():
     from regard.demo.story.place import Place
 
     def make(folder, name="demo", **changes):
-        return Place(name, folder, {**SETTINGS, **changes}, pairs=4000)
+        used = {**SETTINGS, **changes}
+        if name != "demo-writing":
+            used["model"] = {"decoder_layers": 1, **used["model"]}
+        return Place(name, folder, used, pairs=4000)
 
     return make
 
