@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 SIZE = {"layers": 2, "width": 48, "heads": 4, "feed_forward_width": 96, "context": 128}
-TRAINING = {"tokens": 1024, "rate": 0.01, "warmup": 5, "threads": 1}
+TRAINING = {"tokens": 1024, "rate": 0.01, "warmup": 5, "seed": 1, "threads": 1}
 TRANSLATION = {
     "training": {**TRAINING, "steps": 120, "validate_every": 60, "keep_weights_every": 30},
     "model": SIZE,
