@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -36,20 +35,7 @@ def drop(x: Tensor, share: float, training: bool) -> Tensor:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling() or share >= 1.0:
         return F.dropout(x, share)  # drawn on the device, or fused by the compiler
-    return _Drop.apply(x, share)  # pyright: ignore[reportReturnType]
-
-
-class _Drop(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, share: float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
-        factors = draw_factors(x, share)
-        ctx.save_for_backward(factors)
-        return x * factors
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (factors,) = ctx.saved_tensors
-        return gradients[0] * factors, None
+    return x * draw_factors(x, share)
 
 
 def draw_factors(x: Tensor, share: float) -> Tensor:
