@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.model.activations import gelu_tanh
 from regard.model.cache import Memory, Slot
 from regard.model.dropout import drop
 from regard.model.masks import EVERYTHING, Mask
@@ -127,14 +128,12 @@ class GatedFeedForward(nn.Module):
         return self.contract(see("hidden", gate * inner))
 
 
-_gelu_tanh = partial(F.gelu, approximate="tanh")
-
 FEED_FORWARDS: Table[Callable[[int, int, bool], nn.Module]] = Table(
     "feed_forward",
     {
         "relu": FeedForward,
         "gelu": partial(FeedForward, activation=F.gelu),
-        "gelu-tanh": partial(FeedForward, activation=_gelu_tanh),
+        "gelu-tanh": partial(FeedForward, activation=gelu_tanh),
         "silu": partial(FeedForward, activation=F.silu),
         "reglu": partial(GatedFeedForward, activation=F.relu),
         "geglu": partial(GatedFeedForward, activation=F.gelu),
