@@ -66,6 +66,11 @@ class Recipe:
         _check_names(recipe)
         if objective == "masked" and recipe.training.hide:
             raise SettingError("[training] hide: a masked model's text has gaps already; leave it at 0")
+        if objective not in ("translation", "classification") and recipe.training.respell:
+            raise SettingError(
+                f"[training] respell: {objective} scores the tokens themselves, or windows of so many; "
+                "leave it at 0"
+            )
         return recipe
 
     def values(self) -> dict[str, Any]:

@@ -95,6 +95,10 @@ class Tokenizer:
         """Write the whole of it to one JSON file."""
         Path(path).write_bytes(self._inner.to_str(pretty=True).encode())
 
+    def to_json(self) -> str:
+        """What `save` writes, on one line."""
+        return self._inner.to_str()
+
     @cached_property
     def vocabulary(self) -> int:
         """How many ids a model needs: one more than the largest."""
@@ -104,7 +108,7 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """sha256 of everything that decides which ids a text has."""
         roles = json.dumps(self.specials, sort_keys=True)
-        return hashlib.sha256((self._inner.to_str() + roles).encode()).hexdigest()
+        return hashlib.sha256((self.to_json() + roles).encode()).hexdigest()
 
     @property
     def pad(self) -> int:
@@ -178,7 +182,7 @@ class Tokenizer:
 
         Under the byte-level kind a token holds the space before it, and so must the mask that stands for one.
         """
-        content = json.loads(self._inner.to_str())
+        content = json.loads(self.to_json())
         takes_space = (content.get("pre_tokenizer") or {}).get("type") == "ByteLevel"
         for token in content["added_tokens"]:
             if token["id"] == self.mask:

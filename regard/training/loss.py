@@ -6,10 +6,16 @@ Label smoothing (section 5.4) follows torch: of the target's probability a share
 spread evenly over all V words, the right one included. A row's loss is then, with z its logits,
 
     logsumexp(z) - (1 - smoothing) z[target] - smoothing mean(z)
+
+Agreement (R-Drop, Liang et al. 2021): where the rows are two passes over the same text, whose dropout
+differs, the distributions p and q of a place are pulled together by
+
+    agreement / 2 (KL(p, q) + KL(q, p))
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +33,16 @@ def cross_entropy(
     bias: Tensor | None = None,
     smoothing: float = 0.0,
     chunk: int | None = None,
+    agreement: float = 0.0,
 ) -> Tensor:
     """The summed loss of rows N D against targets N, through a head V D, never holding N x V logits.
 
-    Gradients are made in the same pass, chunk by chunk; without grad mode only the loss is.
+    With agreement, the second half of the rows is another pass over the places of the first. Gradients are
+    made in the same pass, chunk by chunk; without grad mode only the loss is.
     """
     chunk = chunk or max(1, HELD_LOGITS // weight.shape[0])
-    return _CrossEntropy.apply(rows, weight, bias, targets, smoothing, chunk, torch.is_grad_enabled())
+    learning = torch.is_grad_enabled()
+    return _CrossEntropy.apply(rows, weight, bias, targets, smoothing, chunk, agreement, learning)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -46,6 +55,7 @@ class _CrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         chunk: int,
+        agreement: float,
         learning: bool,
     ) -> Tensor:
         wanted = ctx.needs_input_grad if learning else (False, False, False)
@@ -54,22 +64,56 @@ class _CrossEntropy(torch.autograd.Function):
             torch.zeros_like(weight) if wanted[1] else None,
             torch.zeros_like(bias) if wanted[2] and bias is not None else None,
         )
-        losses = rows.new_empty(len(rows))
-        held = rows.new_empty(min(chunk, len(rows)), len(weight))  # C V, the same for every chunk
-        for start in range(0, len(rows), chunk):
-            part = slice(start, start + chunk)
-            logits = torch.mm(rows[part], weight.T, out=held[: len(rows[part])])
-            losses[part] = _losses(logits if bias is None else logits.add_(bias), targets[part], smoothing)
+        total = rows.new_zeros(())
+        held = rows.new_empty(min(max(chunk, 2), len(rows)), len(weight))  # C V, the same for every chunk
+        for part in _parts(len(rows), chunk, bool(agreement)):
+            some, wanted_words = rows[part], targets[part]
+            logits = torch.mm(some, weight.T, out=held[: len(some)])
+            total += _losses(logits if bias is None else logits.add_(bias), wanted_words, smoothing).sum()
+            pull = None
+            if agreement:
+                apart, pull = _apart(logits, any(wanted))
+                total += agreement / 2 * apart
             if any(wanted):
-                _differentiate(logits, targets[part], smoothing)
-                gradients.add(logits, rows[part], weight, part)
+                _differentiate(logits, wanted_words, smoothing)
+                if pull is not None:
+                    logits.add_(pull, alpha=agreement / 2)
+                gradients.add(logits, some, weight, part)
         ctx.save_for_backward(gradients.rows, gradients.weight, gradients.bias)
-        return losses.sum()
+        return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *(None if one is None else one * grad for one in ctx.saved_tensors), None, None, None, None
+        return *(None if one is None else one * grad for one in ctx.saved_tensors), *(None,) * 5
+
+
+def _parts(count: int, chunk: int, paired: bool) -> Iterator[slice | Tensor]:
+    """The rows a chunk at a time; where they are paired, each with its partner in the other half."""
+    if not paired:
+        yield from (slice(start, start + chunk) for start in range(0, count, chunk))
+        return
+    half = count // 2
+    for first in torch.arange(half).split(max(1, chunk // 2)):
+        yield torch.cat([first, first + half])
+
+
+def _apart(logs: Tensor, learning: bool) -> tuple[Tensor, Tensor | None]:
+    """How far the first half of some rows is from the second, both ways, and the gradient of their logits.
+
+    From logarithms of probabilities, C V; with d their difference the gradient for p is p (d - KL) + p - q.
+    """
+    first, second = logs.chunk(2)
+    gap, probabilities = first - second, logs.exp()
+    p, q = probabilities.chunk(2)
+    there, back = (p * gap).sum(1, keepdim=True), -(q * gap).sum(1, keepdim=True)
+    if not learning:
+        return (there + back).sum(), None
+    pull = torch.empty_like(logs)
+    to_first, to_second = pull.chunk(2)
+    torch.sub(gap, there - 1, out=to_first).mul_(p).sub_(q)
+    torch.sub(1 - back, gap, out=to_second).mul_(q).sub_(p)
+    return (there + back).sum(), pull
 
 
 def _losses(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
@@ -95,10 +139,10 @@ class _Gradients:
     weight: Tensor | None
     bias: Tensor | None
 
-    def add(self, excess: Tensor, rows: Tensor, weight: Tensor, part: slice) -> None:
+    def add(self, excess: Tensor, rows: Tensor, weight: Tensor, part: slice | Tensor) -> None:
         """Carry the gradient of a chunk's logits, C V, to what they came from."""
         if self.rows is not None:
-            torch.mm(excess, weight, out=self.rows[part])
+            self.rows[part] = torch.mm(excess, weight)
         if self.weight is not None:
             self.weight.addmm_(excess.T, rows)
         if self.bias is not None:

@@ -8,6 +8,8 @@ loss is smoothed; in eval mode it is not, so that exp(loss / count) is a perplex
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -22,17 +24,19 @@ from regard.tables import Table
 from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch
 from regard.training.loss import cross_entropy
 
+Some = TypeVar("Some", ParallelBatch, TextBatch, MaskedBatch, LabelledBatch)
+
 
 class Translation(nn.Module):
     """Each next word of the target from the source and the words before it."""
 
-    def __init__(self, model: EncoderDecoder, smoothing: float = 0.1):
+    def __init__(self, model: EncoderDecoder, smoothing: float = 0.1, agreement: float = 0.0):
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.smoothing, self.agreement = model, smoothing, agreement
 
     def forward(self, batch: ParallelBatch) -> tuple[Tensor, int]:
         """The summed loss and how many target tokens there are."""
-        device = _device(self)
+        device, batch = _device(self), _passes(self, batch)
         mask = _padding(batch.source_keys, device)
         memory = self.model.encode(_tensor(batch.source, device), mask)
         # Targets are padded on the right, where no token that is scored looks.
@@ -43,12 +47,13 @@ class Translation(nn.Module):
 class Writing(nn.Module):
     """Each next token of a text from those before it."""
 
-    def __init__(self, model: DecoderOnly, smoothing: float = 0.0):
+    def __init__(self, model: DecoderOnly, smoothing: float = 0.0, agreement: float = 0.0):
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.smoothing, self.agreement = model, smoothing, agreement
 
     def forward(self, batch: TextBatch) -> tuple[Tensor, int]:
         """The summed loss and how many tokens there are."""
+        batch = _passes(self, batch)
         hidden = self.model.decode(_tensor(batch.input, _device(self)))
         return _word_loss(self, hidden, batch.output, batch.keys)
 
@@ -56,13 +61,13 @@ class Writing(nn.Module):
 class Filling(nn.Module):
     """The tokens that were hidden, from those around them."""
 
-    def __init__(self, model: EncoderOnly, smoothing: float = 0.0):
+    def __init__(self, model: EncoderOnly, smoothing: float = 0.0, agreement: float = 0.0):
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.smoothing, self.agreement = model, smoothing, agreement
 
     def forward(self, batch: MaskedBatch) -> tuple[Tensor, int]:
         """The summed loss and how many tokens were to be guessed."""
-        device = _device(self)
+        device, batch = _device(self), _passes(self, batch)
         hidden = self.model.encode(_tensor(batch.input, device), _padding(batch.keys, device))
         return _word_loss(self, hidden, batch.output, batch.chosen)
 
@@ -70,17 +75,21 @@ class Filling(nn.Module):
 class Classification(nn.Module):
     """The label of a text."""
 
-    def __init__(self, model: EncoderOnly, smoothing: float = 0.0):
+    def __init__(self, model: EncoderOnly, smoothing: float = 0.0, agreement: float = 0.0):
         super().__init__()
-        self.model, self.smoothing = model, smoothing
+        self.model, self.smoothing, self.agreement = model, smoothing, agreement
 
     def forward(self, batch: LabelledBatch) -> tuple[Tensor, int]:
         """The summed loss and how many texts there are."""
-        device = _device(self)
+        device, batch = _device(self), _passes(self, batch)
         logits = self.model(_tensor(batch.input, device), _padding(batch.keys, device))  # B C
         smoothing = self.smoothing if self.training else 0.0
         labels = _tensor(batch.labels, device)
-        return F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum"), batch.rows
+        loss = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+        if self.training and self.agreement:
+            p, q = logits.log_softmax(-1).chunk(2)
+            loss = loss + self.agreement / 2 * ((p.exp() - q.exp()) * (p - q)).sum()
+        return loss, batch.rows
 
 
 Objective = Translation | Writing | Filling | Classification
@@ -96,7 +105,9 @@ OBJECTIVES: Table[tuple[Callable[..., Objective], str, str]] = Table(
 )
 
 
-def build_objective(name: str, model: Transformer, smoothing: float = 0.0) -> Objective:
+def build_objective(
+    name: str, model: Transformer, smoothing: float = 0.0, agreement: float = 0.0
+) -> Objective:
     """The objective of that name around a model that can have it."""
     make, family, output = OBJECTIVES.find(name)
     config = model.config
@@ -107,7 +118,16 @@ def build_objective(name: str, model: Transformer, smoothing: float = 0.0) -> Ob
         )
     if not 0 <= smoothing < 1:
         raise SettingError(f"smoothing ({smoothing}) must be at least 0 and below 1; the paper has 0.1")
-    return make(model, smoothing)
+    if agreement and not model.config.dropout:
+        raise SettingError(f"agree ({agreement}) needs dropout: without it two passes are one; set it to 0")
+    return make(model, smoothing, agreement)
+
+
+def _passes(objective: Objective, batch: Some) -> Some:
+    """The batch, or twice the same rows in one where two passes over each are to agree."""
+    if not (objective.training and objective.agreement):
+        return batch
+    return replace(batch, **{name: np.concatenate([array, array]) for name, array in vars(batch).items()})
 
 
 def _word_loss(
@@ -121,7 +141,9 @@ def _word_loss(
     rows, head = _before_words(objective.model.head, rows)
     targets = _tensor(words.reshape(-1)[places], hidden.device)
     smoothing = objective.smoothing if objective.training else 0.0
-    return cross_entropy(rows, head.weight, targets, head.bias, smoothing), len(places)
+    agreement = objective.agreement if objective.training else 0.0
+    loss = cross_entropy(rows, head.weight, targets, head.bias, smoothing, agreement=agreement)
+    return loss, len(places)
 
 
 def _before_words(head: nn.Module, rows: Tensor) -> tuple[Tensor, Words]:

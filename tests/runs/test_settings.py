@@ -242,6 +242,35 @@ def test_a_masked_model_hides_nothing_more():
         Recipe.load("masked", {"training": {"hide": 0.1}})
 
 
+@pytest.mark.parametrize("objective", ["translation", "classification"])
+def test_what_is_trained_on_is_respelled(objective, tmp_path):
+    small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
+
+    def tokens(share, name):
+        changes = {"training": {"respell": share}, "tokenizer": {"kind": "bpe", "vocabulary": 300}}
+        recipe = Recipe.load(objective, merged(small, changes))
+        batch = prepare(recipe, tmp_path / name).trainer.source.next()
+        return int((batch.source_keys if objective == "translation" else batch.keys).sum())
+
+    assert tokens(0.5, "broken") > tokens(0.0, "whole")
+
+
+@pytest.mark.parametrize("objective", ["masked", "writing"])
+def test_other_objectives_do_not_respell(objective):
+    with pytest.raises(SettingError, match=f"respell: {objective} scores the tokens"):
+        Recipe.load(objective, {"training": {"respell": 0.1}})
+
+
+def test_agreement_reaches_what_is_trained(tmp_path):
+    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    changes = {"training": {"agree": 2.5}, "model": {"dropout": 0.1}}
+    run = prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run")
+    assert run.trainer.module.agreement == 2.5
+    without = Recipe.load("translation", merged(small, merged(changes, {"model": {"dropout": 0.0}})))
+    with pytest.raises(SettingError, match="needs dropout"):
+        prepare(without, tmp_path / "other")
+
+
 def test_only_so_many_sentences_are_translated(files):
     material = read("translation", {**files, "held_out": 0.5}, validation={"sentences": 3})
     assert len(material.valid.examples) == 3

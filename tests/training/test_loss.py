@@ -45,6 +45,28 @@ def test_gradients_pass_gradcheck():
     )
 
 
+@pytest.mark.parametrize("chunk", [1, 4, 5, 12, 100, None])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_two_passes_are_pulled_together_by_both_divergences(chunk, smoothing):
+    rows, weight, bias, targets = case(rows=12)
+    targets = targets[:6].repeat(2)
+    ours = cross_entropy(rows, weight, targets, bias, smoothing, chunk, agreement=3.0)
+    p, q = F.linear(rows, weight, bias).log_softmax(-1).chunk(2)
+    apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
+        q, p, reduction="sum", log_target=True
+    )
+    theirs = reference(rows, weight, bias, targets, smoothing) + 1.5 * apart
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    leaves = (rows, weight, bias)
+    for mine, other in zip(
+        torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * theirs, leaves), strict=True
+    ):
+        torch.testing.assert_close(mine, other, rtol=1e-11, atol=1e-11)
+    with torch.no_grad():
+        alone = cross_entropy(rows, weight, targets, bias, smoothing, chunk, agreement=3.0)
+    torch.testing.assert_close(alone, ours.detach())
+
+
 def test_float32_is_as_exact_as_float32_can_be():
     rows, weight, _, targets = case(300, 32, 500, torch.float32, bias=False)
     wide = [one.detach().double().requires_grad_() for one in (rows, weight)]

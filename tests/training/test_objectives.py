@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from regard.errors import SettingError, UnknownName
 from regard.model.masks import Mask
 from regard.model.transformer import build_model
+from regard.training.loss import cross_entropy
 from regard.training.objectives import build_objective
 
 from .conftest import KINDS, labelled, masked, parallel, text, tiny
@@ -87,7 +88,9 @@ def test_only_scored_places_reach_the_head(kind, batch, monkeypatch):
     seen = []
     real = objectives.cross_entropy
     monkeypatch.setattr(
-        objectives, "cross_entropy", lambda rows, *rest: seen.append(len(rows)) or real(rows, *rest)
+        objectives,
+        "cross_entropy",
+        lambda rows, *rest, **named: seen.append(len(rows)) or real(rows, *rest, **named),
     )
     objective, _ = make(kind)
     objective(batch)
@@ -102,6 +105,52 @@ def test_a_batch_without_padding_needs_no_mask(kind, monkeypatch):
     one_row = batch.split(batch.rows)[0]
     monkeypatch.setattr(objectives, "Mask", None)
     objective(one_row)
+
+
+def test_two_passes_that_shall_agree_are_pulled_together(kind, monkeypatch):
+    """The stated loss, of which a reference sees the logits of both passes through dropped out words."""
+    objective, batch = make(kind, dropout=0.3)
+    objective.agreement = 3.0
+    seen = []
+    if kind != "classification":
+        from regard.training import objectives
+
+        def watched(rows, weight, targets, bias, smoothing, agreement):
+            seen.append((F.linear(rows, weight, bias), targets))
+            return cross_entropy(rows, weight, targets, bias, smoothing, agreement=agreement)
+
+        monkeypatch.setattr(objectives, "cross_entropy", watched)
+    else:
+        forward = objective.model.forward
+        labels = torch.tensor(batch.labels).repeat(2)
+        monkeypatch.setattr(
+            objective.model, "forward", lambda *given: seen.append((forward(*given), labels)) or seen[-1][0]
+        )
+    loss, count = objective(batch)
+    ((logits, wanted),) = seen
+    p, q = logits.log_softmax(-1).chunk(2)
+    apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
+        q, p, reduction="sum", log_target=True
+    )
+    expected = F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=0.1) + 1.5 * apart
+    assert count == 2 * batch.tokens
+    assert apart > 0.01  # dropout differs between the passes
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_without_training_one_pass_is_made(kind):
+    objective, batch = make(kind, dropout=0.3)
+    objective.eval()
+    alone = objective(batch)
+    objective.agreement = 3.0
+    assert objective(batch) == alone
+
+
+def test_agreement_needs_dropout(kind):
+    config = KINDS[kind][1]
+    with pytest.raises(SettingError, match="needs dropout"):
+        build_objective(kind, build_model(tiny(**config, dropout=0.0)), agreement=1.0)
+    assert build_objective(kind, build_model(tiny(**config, dropout=0.1)), agreement=1.0).agreement == 1.0
 
 
 def test_an_objective_says_which_model_it_needs():
