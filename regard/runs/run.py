@@ -29,7 +29,7 @@ from regard.runs.toml import merged
 from regard.runs.validating import build_validate, check_watched
 from regard.text.hiding import hiding
 from regard.text.reading import Paths
-from regard.text.respelling import respelling
+from regard.text.respelling import respelled
 from regard.training.events import Event, Observer, Resumed
 from regard.training.objectives import build_objective
 from regard.training.randomness import seed_everything
@@ -234,10 +234,10 @@ def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
     training, words = recipe.training, material.words
     seed_everything(training.seed)
     model = make_model(recipe, words).to(training.device)
+    data = respelled(material.train, training.respell, words.tokenizers, material.context - 1, training.seed)
     batches = TASKS.find(recipe.objective).batches(
-        material.train, words, material.context, training.tokens, training.seed
+        data, words, material.context, training.tokens, training.seed
     )
-    batches = respelling(batches, training.respell, words.tokenizers, material.context, training.seed)
     return Trainer(
         build_objective(recipe.objective, model, training.smoothing, training.agree),
         hiding(batches, training.hide, words.tokenizers, training.seed),

@@ -5,7 +5,7 @@ A step is one list of examples; whoever trains may cut its batch into smaller on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -24,7 +24,7 @@ from regard.text.collate import (
 )
 from regard.text.masking import collate_masked
 from regard.text.pair import Tokenizers
-from regard.text.sequences import Data
+from regard.text.sequences import Data, Sequences
 from regard.text.tokenizer import Tokenizer
 
 Made = TypeVar("Made", bound=Batch)
@@ -147,13 +147,13 @@ def parallel_batches(
     data: Data, tokenizers: Tokenizers, tokens: int = 4096, seed: int = 1
 ) -> Batches[ParallelBatch]:
     """Pairs of about equal length; no side of a batch has more than `tokens` cells."""
-    lengths = np.stack([data["source"].lengths, data["target"].lengths]) + 1
+    sides = (data["source"], data["target"])
 
     def fetch(step: Step) -> ParallelBatch:
-        sides = [[data[side][i] for i in step.examples] for side in ("source", "target")]
-        return collate_pairs(sides[0], sides[1], tokenizers.source, tokenizers.target)
+        sources, targets = (side.texts(step.examples, step.epoch) for side in sides)
+        return collate_pairs(sources, targets, tokenizers.source, tokenizers.target)
 
-    return _by_length(data, lengths, tokens, seed, fetch)
+    return _by_length(data, sides, 1, tokens, seed, fetch)
 
 
 def labelled_batches(
@@ -162,10 +162,10 @@ def labelled_batches(
     """Labelled texts of about equal length; no batch has more than `tokens` cells."""
 
     def fetch(step: Step) -> LabelledBatch:
-        texts = [data["text"][i] for i in step.examples]
+        texts = data["text"].texts(step.examples, step.epoch)
         return collate_labelled(texts, (data["label"][i][0] for i in step.examples), tokenizer)
 
-    return _by_length(data, data["text"].lengths[None] + 2, tokens, seed, fetch)
+    return _by_length(data, (data["text"],), 2, tokens, seed, fetch)
 
 
 def masked_batches(
@@ -174,10 +174,10 @@ def masked_batches(
     """Texts of about equal length with other gaps in every epoch."""
 
     def fetch(step: Step) -> MaskedBatch:
-        texts = [data["text"][i] for i in step.examples]
+        texts = data["text"].texts(step.examples, step.epoch)
         return collate_masked(texts, tokenizer, np.random.default_rng([seed, step.epoch, step.index, 1]))
 
-    return _by_length(data, data["text"].lengths[None] + 2, tokens, seed, fetch)
+    return _by_length(data, (data["text"],), 2, tokens, seed, fetch)
 
 
 def window_batches(
@@ -224,11 +224,21 @@ def scoring_windows(
 
 
 def _by_length(
-    data: Data, lengths: np.ndarray, tokens: int, seed: int, fetch: Callable[[Step], Made]
+    data: Data,
+    sides: Sequence[Sequences],
+    added: int,
+    tokens: int,
+    seed: int,
+    fetch: Callable[[Step], Made],
 ) -> Batches[Made]:
+    """Batches of sides to which so many tokens are added, start and end."""
     _check(tokens, seed)
-    identity = {"data": data.identity, "tokens": tokens, "seed": seed}
-    return Batches(lambda epoch: plan_by_length(lengths, tokens, seed, epoch), fetch, identity)
+
+    def plan(epoch: int) -> Plan:
+        lengths = np.stack([side.lengths_in(epoch) for side in sides]) + added
+        return plan_by_length(lengths, tokens, seed, epoch)
+
+    return Batches(plan, fetch, {"data": data.identity, "tokens": tokens, "seed": seed})
 
 
 def _check(tokens: int, seed: int) -> None:

@@ -47,6 +47,14 @@ class Sequences:
         """How many ids each sequence has."""
         return np.diff(self.offsets)
 
+    def lengths_in(self, epoch: int) -> np.ndarray:
+        """The same as batches ask for it: the ids of one pass over the data, here of every pass."""
+        return self.lengths
+
+    def texts(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
+        """The ids of these examples in that pass."""
+        return [self[index] for index in examples]
+
 
 @dataclass(frozen=True, eq=False)
 class Data:

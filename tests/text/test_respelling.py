@@ -6,41 +6,38 @@ import numpy as np
 import pytest
 
 from regard.errors import SettingError
-from regard.text.batches import labelled_batches, masked_batches, parallel_batches, window_batches
+from regard.text.batches import labelled_batches, parallel_batches
 from regard.text.pair import Tokenizers
-from regard.text.respelling import Speller, halves_of, respelling
+from regard.text.respelling import halves_of, respelled
 from regard.text.sequences import Data, Sequences
 from regard.text.tokenizer import Tokenizer
 
-TEXTS = [f"the {size} animal did not cross the {way}" for size in ("small", "tired") for way in ("street",)]
+TEXTS = [
+    f"the {size} animal did not cross the {way} {again}"
+    for size in ("small", "tired", "very large")
+    for way in ("street", "bridge")
+    for again in ("again", "again and again and again", "")
+] * 20
 
 
 @pytest.fixture
-def encoded(bpe):
-    return Sequences.of([bpe.encode(text) for text in TEXTS * 40])
+def data(bpe):
+    ids = Sequences.of([bpe.encode(text) for text in TEXTS])
+    return Data({"source": ids, "target": ids})
 
 
 @pytest.fixture
-def make(bpe, encoded):
-    """A maker of batches of each kind, with a share broken up."""
-    pairs = Data({"source": encoded, "target": encoded})
-    labelled = Data({"text": encoded, "label": Sequences.of([[i % 2] for i in range(len(encoded))])})
-    both = Tokenizers.joint(bpe)
+def broken(data, bpe):
+    """The data with a share of its tokens broken up."""
 
-    def of(kind, share=0.3, seed=7, longest=500):
-        made = {
-            "parallel": lambda: parallel_batches(pairs, both, tokens=256, seed=seed),
-            "labelled": lambda: labelled_batches(labelled, bpe, tokens=256, seed=seed),
-            "masked": lambda: masked_batches(labelled, bpe, tokens=256, seed=seed),
-            "window": lambda: window_batches(labelled, bpe, context=16, tokens=256, seed=seed),
-        }[kind]()
-        return respelling(made, share, both, longest, seed)
+    def of(share=0.3, longest=500, seed=7):
+        return respelled(data, share, Tokenizers.joint(bpe), longest, seed)
 
     return of
 
 
-def read(batch):
-    return batch.source if hasattr(batch, "source") else batch.input
+def every(column, epoch=0):
+    return column.texts(np.arange(len(column)), epoch)
 
 
 def test_the_halves_of_a_token_spell_it(bpe):
@@ -50,73 +47,105 @@ def test_the_halves_of_a_token_spell_it(bpe):
     assert all(bpe.decode([number]) == bpe.decode(halves[number]) for number in merged)
 
 
-def test_the_text_stays_and_has_more_tokens_the_larger_the_share(bpe, encoded):
-    texts, lengths = [encoded[i] for i in range(len(encoded))], []
+def test_the_text_stays_and_has_more_tokens_the_larger_the_share(broken, bpe):
+    counts = []
     for share in (0.0, 0.1, 0.5, 0.99):
-        found = Speller(bpe).respell(texts, share, 500, np.random.default_rng(3))
-        assert [bpe.decode(ids) for ids in found] == [bpe.decode(ids) for ids in texts]
-        lengths.append(sum(map(len, found)))
-    assert lengths[0] == sum(map(len, texts))
-    assert lengths == sorted(set(lengths))
+        texts = every(broken(share)["source"])
+        assert [bpe.decode(ids) for ids in texts] == [bpe.decode(bpe.encode(text)) for text in TEXTS]
+        counts.append(sum(map(len, texts)))
+    assert counts[0] == sum(len(bpe.encode(text)) for text in TEXTS)
+    assert counts == sorted(set(counts))
+
+
+def test_nothing_is_wrapped_where_nothing_breaks(broken, data):
+    assert broken(0.0) is data
 
 
 def test_about_that_share_breaks_at_first(bpe):
     token = int(np.flatnonzero(halves_of(bpe)[:, 0] >= 0)[-1])
-    found = Speller(bpe).respell([np.array([token])] * 4000, 0.2, 50, np.random.default_rng(1))
-    assert np.mean([len(ids) > 1 for ids in found]) == pytest.approx(0.2, abs=0.03)
+    same = Data({"text": Sequences.of([[token]] * 4000)})
+    found = respelled(same, 0.2, Tokenizers.joint(bpe), 50, seed=1)["text"].lengths_in(0)
+    assert np.mean(found > 1) == pytest.approx(0.2, abs=0.03)
 
 
-def test_a_text_that_would_grow_too_long_stays(bpe, encoded):
-    longest = len(encoded[0]) + 1
-    found = Speller(bpe).respell([encoded[0]] * 50, 0.5, longest, np.random.default_rng(1))
-    assert all(len(ids) < longest for ids in found)
-    assert Speller(bpe).respell([], 0.5, longest, np.random.default_rng(1)) == []
+def test_lengths_are_those_of_the_texts(broken):
+    column = broken()["target"]
+    for epoch in (0, 3):
+        assert column.lengths_in(epoch).tolist() == [len(ids) for ids in every(column, epoch)]
 
 
-@pytest.mark.parametrize("kind", ["parallel", "labelled"])
-def test_batches_say_the_same_in_other_pieces(make, kind, bpe):
-    grown = 0
-    for broken, whole in zip(make(kind), make(kind, share=0), strict=True):
-        assert [bpe.decode(row) for row in read(broken)] == [bpe.decode(row) for row in read(whole)]
-        grown += read(broken).shape[1] > read(whole).shape[1]
-        if kind == "labelled":
-            assert (broken.labels == whole.labels).all()
-        else:
-            assert [bpe.decode(row) for row in broken.target_in] == [
-                bpe.decode(row) for row in broken.target_out
-            ]
-            assert (broken.target_in[:, 1:] == broken.target_out[:, :-1])[broken.target_keys[:, 1:]].all()
-    assert grown
+def test_an_example_is_spelled_alike_whatever_stands_beside_it(broken):
+    column = broken()["source"]
+    together = every(column, 2)
+    for few in ([5], [30, 2, 17]):
+        for index, ids in zip(few, column.texts(np.array(few), 2), strict=True):
+            assert np.array_equal(ids, together[index])
 
 
-@pytest.mark.parametrize("kind", ["parallel", "labelled"])
-def test_it_is_the_same_after_going_on_from_the_middle(make, kind):
-    straight, taken_up = make(kind), make(kind)
-    straight.next()
+def test_epochs_sides_and_seeds_differ(broken):
+    once = broken()
+    lengths = [
+        broken()["source"].lengths_in(0),
+        once["source"].lengths_in(1),
+        once["target"].lengths_in(0),
+        broken(seed=8)["source"].lengths_in(0),
+    ]
+    assert np.array_equal(lengths[0], once["source"].lengths_in(0))
+    assert len({tuple(found) for found in lengths}) == 4
+
+
+def test_a_text_that_would_grow_too_long_stays(broken, data):
+    longest = int(data["source"].lengths.max())
+    column = broken(0.5, longest)["source"]
+    for ids, whole in zip(every(column), every(data["source"]), strict=True):
+        assert len(ids) < longest or np.array_equal(ids, whole)
+    assert (column.lengths_in(0) > data["source"].lengths).any()
+
+
+def test_batches_are_cut_by_the_lengths_they_have(broken, bpe):
+    both = Tokenizers.joint(bpe)
+    batches = parallel_batches(broken(), both, tokens=512, seed=3)
+    for epoch in (0, 1):
+        seen: list[str] = []
+        cells = real = 0
+        for batch in batches:
+            seen += [bpe.decode(row) for row in batch.source]
+            assert seen[-batch.rows :] == [bpe.decode(row) for row in batch.target_out]
+            for keys in (batch.source_keys, batch.target_keys):
+                assert keys.size <= 512
+                cells, real = cells + keys.size, real + keys.sum()
+        assert sorted(seen) == sorted(bpe.decode(bpe.encode(text)) for text in TEXTS)
+        assert batches.padding == pytest.approx(1 - real / cells, abs=1e-9)
+        assert batches.epoch == epoch
+
+
+def test_labels_stay_with_their_texts(bpe):
+    labels = [len(text) % 3 for text in TEXTS]
+    columns = {
+        "text": Sequences.of([bpe.encode(text) for text in TEXTS]),
+        "label": Sequences.of([[n] for n in labels]),
+    }
+    data = respelled(Data(columns), 0.4, Tokenizers.joint(bpe), 500, seed=1)
+    expected = {(bpe.decode(bpe.encode(text)), label) for text, label in zip(TEXTS, labels, strict=True)}
+    found = set()
+    for batch in labelled_batches(data, bpe, tokens=256):
+        found |= {(bpe.decode(row), label) for row, label in zip(batch.input, batch.labels, strict=True)}
+    assert found == expected
+
+
+def test_it_is_the_same_after_going_on_from_the_middle(broken, bpe):
+    def make():
+        return parallel_batches(broken(), Tokenizers.joint(bpe), tokens=256, seed=3)
+
+    straight, taken_up = make(), make()
+    for _ in range(3):
+        straight.next()
     taken_up.restore(straight.state())
     a, b = straight.next(), taken_up.next()
     assert all(np.array_equal(getattr(a, name), getattr(b, name)) for name in vars(a))
 
 
-def test_other_tokens_break_in_another_epoch_and_with_another_seed(make):
-    def lengths(batches):
-        return [int(batch.source_keys.sum()) for batch in batches]
-
-    batches = make("parallel")
-    first, second = lengths(batches), lengths(batches)
-    assert first != second
-    assert lengths(make("parallel", seed=8)) != first
-
-
-@pytest.mark.parametrize("kind", ["masked", "window"])
-def test_other_kinds_of_batches_are_refused(make, kind):
-    with pytest.raises(SettingError, match="cannot be respelled; leave respell at 0"):
-        make(kind).next()
-
-
-def test_a_tokenizer_without_merges_is_refused():
+def test_a_tokenizer_without_merges_is_refused(data):
     words = Tokenizers.joint(Tokenizer.learn(TEXTS, kind="word"))
-    ids = Sequences.of([words.source.encode(text) for text in TEXTS])
-    batches = parallel_batches(Data({"source": ids, "target": ids}), words)
     with pytest.raises(SettingError, match="merges nothing; take kind bpe, or leave it at 0"):
-        respelling(batches, 0.1, words, 100, 1)
+        respelled(data, 0.1, words, 100, 1)
