@@ -104,6 +104,12 @@ class Tokenizer:
         """How many ids a model needs: one more than the largest."""
         return max(self._inner.get_vocab().values()) + 1
 
+    @property
+    def forgets_case(self) -> bool:
+        """Whether capital letters are read, and so written, as small ones."""
+        normalizer = self._inner.normalizer
+        return normalizer is not None and normalizer.normalize_str("A") == "a"
+
     @cached_property
     def fingerprint(self) -> str:
         """sha256 of everything that decides which ids a text has."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import regard
 from regard.checkpoints.folder import read_folder
@@ -16,9 +17,16 @@ from regard.runs.metrics import read_metrics
 from regard.runs.place import free_name
 from regard.runs.recipe import Recipe
 from regard.runs.run import resume, train
+from regard.runs.tables import ValidationTable
+from regard.runs.tasks.task import Held
+from regard.runs.tasks.translation import TranslationTask
 from regard.runs.toys import builtin_data, small_settings, write_toy
-from regard.runs.trained import Trained
+from regard.runs.trained import Trained, Vocabularies
+from regard.text.corpus import Pair
+from regard.text.pair import Tokenizers
+from regard.text.sequences import Data, Sequences
 from regard.text.splitting import HeldOut
+from regard.text.tokenizer import Tokenizer
 
 
 def test_a_run_keeps_everything_about_itself(each):
@@ -54,6 +62,20 @@ def test_validation_says_what_its_objective_can(small):
         "masked": {"loss", "perplexity", "accuracy"},
         "classification": {"loss", "accuracy"},
     }
+
+
+def test_a_model_without_capital_letters_is_validated_without(monkeypatch):
+    pairs = [Pair("a b c d e f", "A B C D E F")]
+    monkeypatch.setattr("regard.runs.tasks.translation.translate", lambda *_: ["a b c d e f"])
+
+    def found(lowercase):
+        words = Tokenizer.learn(["a b c d e f A B C D E F"], kind="word", lowercase=lowercase)
+        trained = Trained(nn.Identity(), Vocabularies(Tokenizers.joint(words)), "translation")  # pyright: ignore[reportArgumentType]
+        held = Held(Data({"source": Sequences.of([[1]])}), pairs)
+        return TranslationTask().judge(trained, held, ValidationTable()).values()
+
+    assert found(lowercase=True) == {"bleu": pytest.approx(100), "chrf": pytest.approx(100)}
+    assert found(lowercase=False)["bleu"] < 10
 
 
 def test_every_step_and_validation_is_in_the_metrics(each):

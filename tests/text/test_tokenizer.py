@@ -143,6 +143,9 @@ def test_normalisation_lives_in_the_file(tmp_path, normalisation, raw, same):
 
 def test_lower_casing_is_a_choice(bpe):
     lower = Tokenizer.learn(SENTENCES, vocabulary=300, lowercase=True)
+    assert lower.forgets_case
+    assert not Tokenizer.learn(SENTENCES, vocabulary=300, normalisation="nfkc").forgets_case
+    assert not Tokenizer.learn(SENTENCES, vocabulary=300).forgets_case
     assert lower.decode(lower.encode("The ANIMAL É")) == "the animal é"
     assert bpe.encode("The") != bpe.encode("the")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,16 @@ class TranslationTask:
         return iter(parallel_batches(held.data, words.tokenizers, SCORING_TOKENS))
 
     def judge(self, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
-        """BLEU and chrF of what the model says."""
+        """BLEU and chrF of what the model says, lower-cased where it knows no capital letters."""
         if not held.examples:
             return Findings()
         sources = [pair.source for pair in held.examples]
         outputs = translate(trained, sources, settings.beams, settings.length_penalty)
         references = [pair.target for pair in held.examples]
         shown = list(zip(sources, outputs, references, strict=True))[: settings.samples]
-        return Findings(
-            [bleu(outputs, references), chrf(outputs, references)], [Sample(*texts) for texts in shown]
-        )
+        lowercase = trained.words.tokenizers.target.forgets_case
+        scores = [
+            replace(score(outputs, references, lowercase), name=name)
+            for name, score in (("BLEU", bleu), ("chrF2", chrf))
+        ]
+        return Findings(scores, [Sample(*texts) for texts in shown])
