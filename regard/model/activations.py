@@ -33,7 +33,7 @@ class _GeluTanh(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         squared = x * x
-        gate = torch.addcmul(x * _LINEAR, squared, x, value=_CUBIC).sigmoid_()
+        gate = (x * _LINEAR).addcmul_(squared, x, value=_CUBIC).sigmoid_()
         y = x * gate
         slope = squared.mul_(3 * _CUBIC).add_(_LINEAR)  # of u, and then of y: gate + y (1 - gate) u'
         slope.addcmul_(slope, gate, value=-1)

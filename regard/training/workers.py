@@ -9,6 +9,7 @@ that the same step gives the same bits however the threads take turns.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -22,6 +23,9 @@ from regard.model.dropout import drawing_from
 
 log = logging.getLogger("regard.training")
 
+# A thread that is ready to go on asks for Python's lock after so many seconds, where Python itself waits for
+# 5 milliseconds, which is as long as a small model's whole layer takes.
+PATIENCE = 1e-4
 Learned = tuple[Tensor, int]  # the summed loss of a piece, and how many predictions it is summed over
 
 
@@ -35,6 +39,7 @@ class Workers:
     def __init__(self, count: int = 1):
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
+        self._usual_patience = 0.0
 
     @classmethod
     def for_module(cls, module: nn.Module, count: int) -> Workers:
@@ -55,6 +60,8 @@ class Workers:
             self._pool = ThreadPoolExecutor(self.count, "regard-worker", _take, (share,))
             self._wake()
             torch.set_num_threads(threads)  # of this thread, which updates the weights
+            self._usual_patience = sys.getswitchinterval()
+            sys.setswitchinterval(PATIENCE)
         return self
 
     def __exit__(
@@ -64,6 +71,7 @@ class Workers:
         where: TracebackType | None,
     ) -> None:
         if self._pool is not None:
+            sys.setswitchinterval(self._usual_patience)
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 

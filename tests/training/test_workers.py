@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -13,7 +14,7 @@ from regard.model.dropout import drawing_from, drop
 from regard.model.transformer import build_model
 from regard.training.objectives import Translation
 from regard.training.settings import TrainingSettings
-from regard.training.workers import Workers
+from regard.training.workers import PATIENCE, Workers
 
 from . import toy
 from .conftest import parallel, tiny
@@ -126,3 +127,12 @@ def test_an_accelerator_needs_one(caplog):
 def test_workers_and_the_compiler_exclude_each_other():
     with pytest.raises(SettingError, match="workers"):
         TrainingSettings(workers=2, compile=True)
+
+
+def test_python_hands_its_lock_over_sooner_while_they_work():
+    usual = sys.getswitchinterval()
+    with Workers(2):
+        assert sys.getswitchinterval() == pytest.approx(PATIENCE)
+    assert sys.getswitchinterval() == pytest.approx(usual)
+    with Workers(1):
+        assert sys.getswitchinterval() == pytest.approx(usual)
