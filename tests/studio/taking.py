@@ -20,6 +20,9 @@ TABLES = {
     "the steps of this cell", "pulled row", "one head in both sentences", "what the model makes of them",
 }  # fmt: skip
 
+# Chromium silently drops what a page saves beyond ten files a second; a person is slower.
+BETWEEN_FILES = 120  # milliseconds
+
 
 def unfold(person: Person, name: str) -> None:
     """Show what a picture can be saved as."""
@@ -36,6 +39,7 @@ def saved(person: Person, button: Locator | str, folder: Path) -> Path:
         raise AssertionError(f"{button}: no file came. {person.told()}") from late
     path = folder / waiting.value.suggested_filename
     waiting.value.save_as(path)
+    person.page.wait_for_timeout(BETWEEN_FILES)
     return path
 
 
