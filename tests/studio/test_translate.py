@@ -58,6 +58,22 @@ def test_the_decoder_is_stepped_word_by_word(tab, inspect):
     expect(decoder.get_by_text(f"step 2 of {len(ids) - 1}")).to_be_visible()
 
 
+def test_a_step_taken_before_the_words_are_there_is_shown_when_they_are(person, inspect):
+    """A page that throws fails its test; here the words of the vocabulary come last."""
+    held = []
+    person.page.route(re.compile("/vocabulary$"), lambda route: held.append(route))
+    person.visit(model="translation", text=TEXT, tab="translate")
+    decoder = person.page.get_by_role("tabpanel").get_by_role("group", name="The decoder, word by word")
+    expect(decoder.get_by_text(re.compile("^step 0 of"))).to_be_visible()
+    decoder.get_by_role("button", name="Next", exact=True).click()
+    expect(decoder.get_by_text(re.compile("^step 1 of"))).to_be_visible()
+    assert held
+    for route in held:
+        route.continue_()
+    best = inspect("translation", TEXT).next(1, top=1)[0]
+    expect(decoder.get_by_role("table").get_by_role("rowheader").first).to_contain_text(best.text.strip())
+
+
 def test_the_beam_tree_is_that_of_the_search(tab, load):
     found = load("translation").translate(TEXT, beams=4, n_best=4, tree=True, length_penalty=0.6)
     tree = tab.get_by_role("tree")

@@ -53,7 +53,6 @@ export class DecodingPanel {
     this.trace = trace;
     this.alignment = alignment;
     this.tokens = trace.sides.target.tokens;
-    this.vocabulary = await this.source.vocabulary(trace.model);
     await this.draw();
   }
 
@@ -94,12 +93,15 @@ export class DecodingPanel {
     this.counter.textContent = `step ${step} of ${last}`;
     this.drawWritten(step);
     this.drawSource(step);
-    const { arrays, meta } = await this.source.next(trace.trace, step);
+    const [{ arrays, meta }, vocabulary] = await Promise.all([
+      this.source.next(trace.trace, step),
+      this.source.vocabulary(trace.model),
+    ]);
     if (this.trace !== trace || this.step !== step) return;
     const label = step === 0 ? "The first word" : `After “${wordText(this.tokens[step].text)}”`;
     this.bars.show({
       logits: arrays.logits.data,
-      tokens: this.vocabulary,
+      tokens: vocabulary,
       followed: meta.followed ?? told?.id ?? null,
       label,
     });
