@@ -30,6 +30,7 @@ from regard.runs.validating import build_validate, check_watched
 from regard.text.hiding import hiding
 from regard.text.reading import Paths
 from regard.text.respelling import respelled
+from regard.text.turning import both_ways
 from regard.training.events import Event, Observer, Resumed
 from regard.training.objectives import build_objective
 from regard.training.randomness import seed_everything
@@ -235,6 +236,7 @@ def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
     seed_everything(training.seed)
     model = make_model(recipe, words).to(training.device)
     data = respelled(material.train, training.respell, words.tokenizers, material.context - 1, training.seed)
+    data = both_ways(data, training.both_ways, words.tokenizers)
     batches = TASKS.find(recipe.objective).batches(
         data, words, material.context, training.tokens, training.seed
     )

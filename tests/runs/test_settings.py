@@ -262,6 +262,20 @@ def test_other_objectives_do_not_respell(objective):
         Recipe.load(objective, {"training": {"respell": 0.1}})
 
 
+def test_pairs_are_learned_both_ways(tmp_path):
+    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    recipe = Recipe.load("translation", merged(small, {"training": {"both_ways": 1}}))
+    run = prepare(recipe, tmp_path / "run")
+    counts = [sum(batch.rows for batch in run.trainer.source) for _ in range(2)]
+    assert counts == [2 * len(run.material.train), len(run.material.train)]
+
+
+@pytest.mark.parametrize("objective", ["masked", "writing", "classification"])
+def test_other_objectives_have_one_way_alone(objective):
+    with pytest.raises(SettingError, match=f"both_ways: {objective} has no pairs to turn round"):
+        Recipe.load(objective, {"training": {"both_ways": 1}})
+
+
 def test_agreement_reaches_what_is_trained(tmp_path):
     small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
     changes = {"training": {"agree": 2.5}, "model": {"dropout": 0.1}}

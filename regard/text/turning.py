@@ -1,0 +1,53 @@
+"""Pairs learned both ways: in the first epochs of training each one is also there from target to source.
+
+A model that has to say either language from the other one learns what words mean sooner than it learns them
+by heart, which is worth most where pairs are few (Ding et al. 2021). Both sides need one vocabulary; no
+token says which way is asked for, since the source's language does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.errors import SettingError
+from regard.text.pair import Tokenizers
+from regard.text.sequences import Data, Sequences
+
+
+def both_ways(data: Data, epochs: int, tokenizers: Tokenizers) -> Data:
+    """The same pairs, in the first epochs twice: as they are, and with source and target exchanged."""
+    if not epochs:
+        return data
+    if not tokenizers.are_joint:
+        raise SettingError("both_ways: source and target have a vocabulary each; share one, or leave it at 0")
+    source, target = data["source"], data["target"]
+    columns = {"source": turned(source, target, epochs), "target": turned(target, source, epochs)}
+    return Data({**data.columns, **columns}, data.report, f"{data.identity} both ways {epochs}")
+
+
+def turned(own: Sequences, other: Sequences, epochs: int) -> Turned:
+    """One side, which in the first epochs has the other side's texts behind its own."""
+    return Turned(own.ids, own.offsets, own, other, epochs)
+
+
+@dataclass(frozen=True, eq=False)
+class Turned(Sequences):
+    """A side of pairs: as many examples as there are pairs, in the first epochs twice as many."""
+
+    own: Sequences
+    other: Sequences
+    epochs: int
+
+    def lengths_in(self, epoch: int) -> np.ndarray:
+        """How many ids each text of that epoch has."""
+        own = self.own.lengths_in(epoch)
+        return own if epoch >= self.epochs else np.concatenate([own, self.other.lengths_in(epoch)])
+
+    def texts(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
+        """The ids of these examples; those behind the last pair are the first of the other side."""
+        behind = examples >= len(self)
+        own = iter(self.own.texts(examples[~behind], epoch))
+        other = iter(self.other.texts(examples[behind] - len(self), epoch))
+        return [next(other if turned else own) for turned in behind]
