@@ -21,20 +21,21 @@ def both_ways(data: Data, epochs: int, tokenizers: Tokenizers) -> Data:
     if not epochs:
         return data
     if not tokenizers.are_joint:
-        raise SettingError("both_ways: source and target have a vocabulary each; share one, or leave it at 0")
+        raise SettingError(
+            f"both_ways ({epochs}) needs one vocabulary, and source and target have one each; "
+            "set tokenizer.joint to true, or leave both_ways at 0"
+        )
     source, target = data["source"], data["target"]
-    columns = {"source": turned(source, target, epochs), "target": turned(target, source, epochs)}
+    columns = {
+        "source": Turned(source.ids, source.offsets, source, target, epochs),
+        "target": Turned(target.ids, target.offsets, target, source, epochs),
+    }
     return Data({**data.columns, **columns}, data.report, f"{data.identity} both ways {epochs}")
-
-
-def turned(own: Sequences, other: Sequences, epochs: int) -> Turned:
-    """One side, which in the first epochs has the other side's texts behind its own."""
-    return Turned(own.ids, own.offsets, own, other, epochs)
 
 
 @dataclass(frozen=True, eq=False)
 class Turned(Sequences):
-    """A side of pairs: as many examples as there are pairs, in the first epochs twice as many."""
+    """A side of pairs, which in the first epochs has the other side's texts behind its own."""
 
     own: Sequences
     other: Sequences
@@ -50,4 +51,4 @@ class Turned(Sequences):
         behind = examples >= len(self)
         own = iter(self.own.texts(examples[~behind], epoch))
         other = iter(self.other.texts(examples[behind] - len(self), epoch))
-        return [next(other if turned else own) for turned in behind]
+        return [next(other if is_behind else own) for is_behind in behind]

@@ -81,5 +81,5 @@ def test_a_run_of_other_epochs_is_another_order(data, words):
 
 def test_a_vocabulary_for_each_side_is_refused(data, words):
     apart = Tokenizers(words.source, Tokenizer.learn(TARGETS, kind="word"))
-    with pytest.raises(SettingError, match="a vocabulary each; share one, or leave it at 0"):
+    with pytest.raises(SettingError, match=r"set tokenizer\.joint to true, or leave both_ways at 0"):
         both_ways(data, 1, apart)
