@@ -13,7 +13,7 @@ from regard.errors import TrainingError
 from regard.tables import Table
 from regard.training.adamw import AdamW
 from regard.training.muon import Muon
-from regard.training.parameters import Part, freeze, parts_of
+from regard.training.parameters import Part, Role, freeze, parts_of
 from regard.training.settings import TrainingSettings
 
 _FUSED_ON = ("cpu", "cuda", "mps", "xpu")
@@ -38,25 +38,22 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
 
 
 def _adamw(parts: list[Part], settings: TrainingSettings) -> Optimizer:
-    """AdamW for all, without decay for what is plain."""
-    groups = [
-        *_groups(parts, settings, ("matrix", "weight"), weight_decay=settings.weight_decay),
-        *_groups(parts, settings, ("plain",), weight_decay=0.0),
-    ]
+    """AdamW for all."""
+    groups = [*_groups(parts, settings, "matrix", "weight"), *_groups(parts, settings, "table", "plain")]
     return AdamW(groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=_can_fuse(parts))
 
 
 def _muon(parts: list[Part], settings: TrainingSettings) -> Optimizer:
-    """Muon for matrices, AdamW for the head's weights and, without decay, for what is plain."""
-    matrices = _groups(parts, settings, ("matrix",), weight_decay=settings.weight_decay)
+    """Muon for matrices, AdamW for the rest."""
+    matrices = _groups(parts, settings, "matrix")
     by_id = {id(part.parameter): part for part in parts}
     for group in matrices:
         group["factor"] *= settings.matrix_rate
         group["sections"] = [list(by_id[id(one)].sections) for one in group["params"]]
     groups = [
         *matrices,
-        *_groups(parts, settings, ("weight",), weight_decay=settings.weight_decay),
-        *_groups(parts, settings, ("plain",), weight_decay=0.0),
+        *_groups(parts, settings, "weight"),
+        *_groups(parts, settings, "table", "plain"),
     ]
     return Muon(
         groups,
@@ -73,18 +70,23 @@ OPTIMIZERS: Table[Callable[[list[Part], TrainingSettings], Optimizer]] = Table(
 )
 
 
-def _groups(
-    parts: Iterable[Part], settings: TrainingSettings, roles: tuple[str, ...], weight_decay: float
-) -> list[dict[str, Any]]:
-    """Parameters of these roles, body and head apart where their rates differ; no empty group."""
+def _groups(parts: Iterable[Part], settings: TrainingSettings, *roles: Role) -> list[dict[str, Any]]:
+    """Parameters of these roles, apart where their rates or their decays differ; no empty group."""
     factors = {False: settings.body_rate, True: settings.head_rate}
-    groups: dict[float, list[nn.Parameter]] = {}
+    decays: dict[Role, float] = {
+        "matrix": settings.weight_decay,
+        "weight": settings.weight_decay,
+        "table": settings.embedding_decay,
+        "plain": 0.0,
+    }
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for part in parts:
         if part.role in roles:
-            groups.setdefault(factors[part.in_head], []).append(part.parameter)
+            kind = factors[part.in_head], decays[part.role]
+            groups.setdefault(kind, []).append(part.parameter)
     return [
-        {"params": parameters, "factor": factor, "weight_decay": weight_decay}
-        for factor, parameters in groups.items()
+        {"params": parameters, "factor": factor, "weight_decay": decay}
+        for (factor, decay), parameters in groups.items()
     ]
 
 

@@ -1,4 +1,4 @@
-"""What each parameter of a module is, for an optimizer: a matrix, another weight, or something plain."""
+"""What each parameter of a module is, for an optimizer: a matrix, another weight, a table, or plain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.model.blocks import GatedFeedForward
 from regard.model.embedding import Embedding
 from regard.model.positions import Learned
 
-Role = Literal["matrix", "weight", "plain"]
+Role = Literal["matrix", "weight", "table", "plain"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Part:
 
     matrix  takes vectors of a layer to the next one: linear layers and projections outside the head
     weight  other weights of two or more dimensions, those of the head first of all
-    plain   what is never pulled to zero: norms, biases, embeddings, positions
+    table   of which rows are looked up by number: embeddings, learned positions
+    plain   norms and biases, never pulled to zero
     """
 
     name: str
@@ -44,8 +45,10 @@ def parts_of(module: nn.Module) -> list[Part]:
             continue
         in_head = "head" in name.split(".")
         role: Role = "weight"
-        if parameter.ndim < 2 or id(parameter) in looked_up:
+        if parameter.ndim < 2:
             role = "plain"
+        elif id(parameter) in looked_up:
+            role = "table"
         elif id(parameter) in sections and not in_head:
             role = "matrix"
         rows = sections.get(id(parameter), (parameter.shape[0],) if parameter.ndim else ())

@@ -193,14 +193,14 @@ def roles(kind="translation", **changes) -> dict[str, str]:
 
 def test_roles_of_the_three_families():
     found = roles(feed_forward="swiglu")
-    assert found["source.weight"] == "plain"
+    assert found["source.weight"] == "table"
     assert found["encoder.blocks.0.attention.projections.weight"] == "matrix"
     assert found["encoder.blocks.0.attention.projections.bias"] == "plain"
     assert found["decoder.blocks.1.around_cross.norm.weight"] == "plain"
     assert "head.weight" not in found  # one with the embedding
     assert roles("writing", tie_head=False, positions="learned")["head.weight"] == "weight"
-    assert roles("writing", positions="learned")["target.positions.weight"] == "plain"
-    assert roles("classification", segments=2)["source.segments"] == "plain"
+    assert roles("writing", positions="learned")["target.positions.weight"] == "table"
+    assert roles("classification", segments=2)["source.segments"] == "table"
     assert roles("classification")["head.classify.weight"] == "weight"
     assert roles("masked")["head.transform.weight"] == "weight"
 
@@ -224,8 +224,37 @@ def test_only_weights_decay(name):
     set_rate(optimizer, 0.1)
     optimizer.step()
     for part in parts_of(module):
-        expected = before[part.name] * (1.0 if part.role == "plain" else 0.95)
+        expected = before[part.name] * (0.95 if part.role in ("matrix", "weight") else 1.0)
         torch.testing.assert_close(part.parameter.detach(), expected)
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_embeddings_decay_where_asked(name):
+    module = objective("writing", positions="learned")  # the head's weight is the embedding
+    for parameter in module.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    before = {part.name: part.parameter.detach().clone() for part in parts_of(module)}
+    optimizer = build_optimizer(module, settings(optimizer=name, weight_decay=0.5, embedding_decay=0.2))
+    set_rate(optimizer, 0.1)
+    optimizer.step()
+    factors = {"matrix": 0.95, "weight": 0.95, "table": 0.98, "plain": 1.0}
+    seen = set()
+    for part in parts_of(module):
+        seen.add(part.role)
+        torch.testing.assert_close(part.parameter.detach(), before[part.name] * factors[part.role])
+    assert seen == {"matrix", "table", "plain"}
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_without_a_decay_of_embeddings_groups_are_as_ever(name):
+    """A run saved before there was one goes on."""
+    module = objective("writing", positions="learned")
+    groups = build_optimizer(module, settings(optimizer=name, weight_decay=0.5)).param_groups
+    assert [group["weight_decay"] for group in groups] == [0.5, 0.0]
+    by_id = {id(part.parameter): part.role for part in parts_of(module)}
+    assert [by_id[id(one)] for one in groups[1]["params"]] == [
+        part.role for part in parts_of(module) if part.role in ("table", "plain")
+    ]
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
