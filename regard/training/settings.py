@@ -54,8 +54,8 @@ class TrainingSettings(Settings):
     final_rate: Annotated[float, Field(ge=0, le=1)] = 0.0  # where cosine and linear end, as a share of rate
     betas: tuple[Share, Share] = (0.9, 0.98)  # of Adam: how slowly mean and square of gradients change
     epsilon: Factor = 1e-9  # of Adam, the paper's
-    weight_decay: Annotated[float, Field(ge=0, le=10)] = 0.01  # pull to zero; not of norms and biases
-    embedding_decay: Annotated[float, Field(ge=0, le=10)] = 0.0  # of embeddings and learned positions
+    weight_decay: Annotated[float, Field(ge=0, le=10)] = 0.01  # not of norms, biases and embeddings
+    embedding_decay: Annotated[float, Field(ge=0, le=10)] = 0.0  # of embeddings, learned positions
     momentum: Share = 0.95  # of Muon
     matrix_rate: Factor = 1.0  # of Muon: the rate of matrices, as a multiple of rate
     clip: Factor | None = 1.0  # the longest gradient over all parameters; None lets any length pass
