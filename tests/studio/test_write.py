@@ -115,6 +115,22 @@ def test_the_same_seed_samples_the_same_words(tab):
     assert written[0] == written[1]
 
 
+def test_a_click_before_the_next_word_is_known_writes_a_word_too(tab, load):
+    """Slow answers must not swallow clicks: they are held until all were made."""
+    held, answers = [], re.compile("/api/next$")
+    tab.page.route(answers, lambda route: held.append(route))
+    for _ in range(3):
+        tab.get_by_role("button", name="Take the likeliest").click()
+    words = tab.get_by_role("group", name=re.compile("^Words; choose one")).locator(".own")
+    expect(words).to_have_count(1)
+    tab.page.route(answers, lambda route: route.continue_())  # the newest route counts
+    for route in held:
+        route.continue_()
+    expect(words).to_have_count(3)
+    expected = load("writing").complete(TEXT, max_tokens=3, temperature=0).text
+    expect(tab.locator(".output-text")).to_contain_text(expected.strip().split("\n")[0])
+
+
 def test_a_translation_goes_on_from_its_own_words(person, inspect):
     text = "I am a student"
     tab = person.visit(model="translation", text=text, tab="write").page.get_by_role("tabpanel")

@@ -1,15 +1,33 @@
 /** Work that is asked for again and again: only the newest may show its answer, an error is a sentence. */
 
-/** new Turns(fail); run(work) calls work(isNewest) and hands what it throws to fail, once it is over. */
+/**
+ * new Turns(fail); run(work) calls work(isNewest) and hands what it throws to fail, once it is over;
+ * over() waits for the newest.
+ */
 export class Turns {
   constructor(fail) {
     this.fail = fail;
     this.number = 0;
     this.hasFailed = false;
+    this.newest = Promise.resolve();
   }
 
   /** Do it; an older piece of work that is still going on must look at isNewest() before it draws. */
-  async run(work) {
+  run(work) {
+    this.newest = this.attempt(work);
+    return this.newest;
+  }
+
+  /** Wait until nothing newer is under way. */
+  async over() {
+    let waited;
+    while (waited !== this.newest) {
+      waited = this.newest;
+      await waited;
+    }
+  }
+
+  async attempt(work) {
     const number = ++this.number;
     const isNewest = () => number === this.number;
     try {

@@ -23,6 +23,7 @@ export class WriteTab {
     Object.assign(this, context);
     this.writing = new Writing(context);
     this.turns = new Turns(this.fail);
+    this.lastClick = Promise.resolve();
     this.build(root);
     this.state.on(
       ["text", "model", "snapshot"],
@@ -88,8 +89,11 @@ export class WriteTab {
   }
 
   buildButtons() {
-    this.sampler = button("Sample", () => this.sample(), { class: "primary" });
-    this.likeliest = button("Take the likeliest", () => this.take(this.now?.order[0]));
+    this.sampler = button("Sample", () => this.whenRead(() => this.sample()), { class: "primary" });
+    this.likeliest = button(
+      "Take the likeliest",
+      () => this.whenRead(() => this.take(this.now?.order[0])),
+    );
     this.goer = button("Write on", () => this.writeOn());
     this.undoer = button("Undo", () => this.undo());
     this.restarter = button("Begin again", () => this.state.set({ ids: null, at: null }));
@@ -237,6 +241,14 @@ export class WriteTab {
       written > 0 && make("span", { class: "output-text", dir: "auto", text: this.meta.text ?? "" }),
       over && ` ${over}`,
     );
+  }
+
+  /** Act when the distribution of what stands there has come, one click after the other: none is lost. */
+  whenRead(act) {
+    this.lastClick = this.lastClick.then(async () => {
+      await this.turns.over();
+      if (this.isShown && !this.sampler.disabled) act();
+    });
   }
 
   /** Write a word after the chip that is looked at; what stood behind it goes. */
