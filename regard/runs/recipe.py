@@ -71,6 +71,10 @@ class Recipe:
                 f"[training] respell: {objective} scores the tokens themselves, or windows of so many; "
                 "leave it at 0"
             )
+        if recipe.training.respell_epochs and not recipe.training.respell:
+            raise SettingError(
+                "[training] respell_epochs: no tokens are broken up; set respell too, or leave it at 0"
+            )
         if objective != "translation" and recipe.training.both_ways:
             raise SettingError(f"[training] both_ways: {objective} has no pairs to turn round; leave it at 0")
         return recipe

@@ -235,7 +235,14 @@ def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
     training, words = recipe.training, material.words
     seed_everything(training.seed)
     model = make_model(recipe, words).to(training.device)
-    data = respelled(material.train, training.respell, words.tokenizers, material.context - 1, training.seed)
+    data = respelled(
+        material.train,
+        training.respell,
+        words.tokenizers,
+        material.context - 1,
+        training.seed,
+        training.respell_epochs,
+    )
     data = both_ways(data, training.both_ways, words.tokenizers)
     batches = TASKS.find(recipe.objective).batches(
         data, words, material.context, training.tokens, training.seed

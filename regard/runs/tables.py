@@ -68,6 +68,7 @@ class TrainingTable(TrainingSettings):
     smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0  # label smoothing, section 5.4 of the paper
     agree: Annotated[float, Field(ge=0, le=100)] = 0.0  # pull between two passes with other dropout: R-Drop
     respell: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the tokens broken into smaller ones
+    respell_epochs: Annotated[int, Field(ge=0)] = 0  # first epochs in which it does so; 0: in all
     both_ways: Annotated[int, Field(ge=0)] = 0  # first epochs, in which pairs are learned backwards too
     hide: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the tokens read that are masked: word dropout
     threads: Annotated[int, Field(ge=0, le=4096)] = 0  # of the processor; 0 leaves torch's choice

@@ -22,10 +22,13 @@ _WHOLE = -1  # in a table of halves: nothing was merged
 _AT_ONCE = 1 << 14  # examples whose lengths are worked out together
 
 
-def respelled(data: Data, share: float, tokenizers: Tokenizers, longest: int, seed: int) -> Data:
+def respelled(
+    data: Data, share: float, tokenizers: Tokenizers, longest: int, seed: int, epochs: int = 0
+) -> Data:
     """The same data with that share of the tokens broken up, other ones in every epoch.
 
-    A text that would have `longest` tokens or more is left as it is.
+    A text that would have `longest` tokens or more is left as it is, and so is every text after the first
+    `epochs`, where they are given: the model then ends on text as it will meet it.
     """
     if not share:
         return data
@@ -34,8 +37,9 @@ def respelled(data: Data, share: float, tokenizers: Tokenizers, longest: int, se
     for number, name in enumerate(name for name in spelled_by if name in columns):
         ids, offsets = columns[name].ids, columns[name].offsets
         halves = halves_of(spelled_by[name])
-        columns[name] = Respelled(ids, offsets, halves, share, longest, (seed, number))
-    return Data(columns, data.report, f"{data.identity} respelled {share}")
+        columns[name] = Respelled(ids, offsets, halves, share, longest, (seed, number), epochs)
+    until = f" until {epochs}" if epochs else ""
+    return Data(columns, data.report, f"{data.identity} respelled {share}{until}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +50,12 @@ class Respelled(Sequences):
     share: float
     longest: int
     salt: tuple[int, ...]  # what tells these draws from others
+    epochs: int = 0  # after so many, texts are whole; 0: never
 
     def lengths_in(self, epoch: int) -> np.ndarray:
         """How many ids each text has in that epoch."""
+        if self._is_whole(epoch):
+            return self.lengths
         count = len(self)
         blocks = (range(start, min(start + _AT_ONCE, count)) for start in range(0, count, _AT_ONCE))
         lengths = [len(text) for block in blocks for text in self.texts(np.array(block), epoch)]
@@ -57,6 +64,8 @@ class Respelled(Sequences):
     def texts(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
         """The ids of these examples as that epoch spells them."""
         whole = super().texts(examples, epoch)
+        if self._is_whole(epoch):
+            return whole
         rows = np.repeat(np.arange(len(whole)), [len(text) for text in whole])
         ids = np.concatenate([np.zeros(0, np.int64), *whole], dtype=np.int64)
         fresh, level = np.ones(len(ids), bool), 0
@@ -73,6 +82,9 @@ class Respelled(Sequences):
             rows = rows[again]
         found = np.split(ids, np.searchsorted(rows, np.arange(1, len(whole))))
         return [new if len(new) < self.longest else old for new, old in zip(found, whole, strict=False)]
+
+    def _is_whole(self, epoch: int) -> bool:
+        return 0 < self.epochs <= epoch
 
 
 def halves_of(tokenizer: Tokenizer) -> np.ndarray:

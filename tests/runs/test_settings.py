@@ -256,6 +256,22 @@ def test_what_is_trained_on_is_respelled(objective, tmp_path):
     assert tokens_of_a_text(0.5, "broken") > tokens_of_a_text(0.0, "whole")
 
 
+def test_the_last_epochs_are_spelled_as_learned(tmp_path):
+    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    changes = {
+        "training": {"respell": 0.5, "respell_epochs": 1},
+        "tokenizer": {"kind": "bpe", "vocabulary": 300},
+    }
+    source = prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run").trainer.source
+    broken, whole, again = (sum(int(batch.source_keys.sum()) for batch in source) for _ in range(3))
+    assert broken > whole == again
+
+
+def test_epochs_of_respelling_need_a_share():
+    with pytest.raises(SettingError, match="respell_epochs: no tokens are broken up; set respell too"):
+        Recipe.load("translation", {"training": {"respell_epochs": 3}})
+
+
 @pytest.mark.parametrize("objective", ["masked", "writing"])
 def test_other_objectives_do_not_respell(objective):
     with pytest.raises(SettingError, match=f"respell: {objective} scores the tokens"):

@@ -30,8 +30,8 @@ def data(bpe):
 def broken(data, bpe):
     """The data with a share of its tokens broken up."""
 
-    def of(share=0.3, longest=500, seed=7):
-        return respelled(data, share, Tokenizers.joint(bpe), longest, seed)
+    def of(share=0.3, longest=500, seed=7, epochs=0):
+        return respelled(data, share, Tokenizers.joint(bpe), longest, seed, epochs)
 
     return of
 
@@ -92,6 +92,15 @@ def test_epochs_sides_and_seeds_differ(broken):
     ]
     assert np.array_equal(lengths[0], once["source"].lengths_in(0))
     assert len({tuple(found) for found in lengths}) == 4
+
+
+def test_after_the_last_respelled_epoch_texts_are_whole(broken, data):
+    whole, always, column = data["source"], broken()["source"], broken(epochs=2)["source"]
+    for epoch, expected in ((0, always), (1, always), (2, whole), (9, whole)):
+        assert np.array_equal(column.lengths_in(epoch), expected.lengths_in(epoch))
+        for ids, others in zip(every(column, epoch), every(expected, epoch), strict=True):
+            assert np.array_equal(ids, others)
+    assert broken(epochs=2).identity != broken().identity
 
 
 def test_a_text_that_would_grow_too_long_stays(broken, data):
