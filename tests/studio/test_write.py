@@ -131,6 +131,20 @@ def test_a_click_before_the_next_word_is_known_writes_a_word_too(tab, load):
     expect(tab.locator(".output-text")).to_contain_text(expected.strip().split("\n")[0])
 
 
+def test_a_click_without_an_answer_does_not_spoil_the_next_ones(person):
+    answers = re.compile("/api/next$")
+    person.page.route(answers, lambda route: route.fulfill(status=503, json={"error": "busy"}))
+    tab = person.visit(model="writing", text=TEXT, tab="write").page.get_by_role("tabpanel")
+    words = tab.get_by_role("group", name=re.compile("^Words; choose one"))
+    expect(words.get_by_role("button", name="After The", exact=True)).to_be_visible()
+    tab.get_by_role("button", name="Take the likeliest").click()
+    person.page.route(answers, lambda route: route.continue_())  # the newest route counts
+    words.get_by_role("button", name="After The", exact=True).click()
+    words.get_by_role("button").last.click()
+    tab.get_by_role("button", name="Take the likeliest").click()
+    expect(words.locator(".own")).to_have_count(1)
+
+
 def test_a_translation_goes_on_from_its_own_words(person, inspect):
     text = "I am a student"
     tab = person.visit(model="translation", text=text, tab="write").page.get_by_role("tabpanel")

@@ -247,7 +247,7 @@ export class WriteTab {
   whenRead(act) {
     this.lastClick = this.lastClick.then(async () => {
       await this.turns.over();
-      if (this.isShown && !this.sampler.disabled) act();
+      if (this.isShown && this.now && !this.sampler.disabled) act();
     });
   }
 
