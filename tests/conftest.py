@@ -99,6 +99,18 @@ def toy_model(toy_tokenizer):
 @pytest.fixture(scope="session")
 def translator(toy_tokenizer):
     """A Translator that has learned the toy language for a few seconds."""
+    return learned(toy_tokenizer, pairs(1500, 2), steps=150)
+
+
+@pytest.fixture(scope="session")
+def two_way_translator(toy_tokenizer):
+    """The same for both directions."""
+    there = pairs(1500, 2)
+    return learned(toy_tokenizer, [*there, *((target, source) for source, target in there)], steps=300)
+
+
+def learned(toy_tokenizer, pairs, steps):
+    """A Translator that has learned these pairs for so many steps."""
     import numpy as np
     import torch
 
@@ -114,13 +126,13 @@ def translator(toy_tokenizer):
         vocabulary=toy_tokenizer.vocabulary, width=48, layers=2, heads=4, feed_forward_width=96, context=64,
         residual="pre",
     )  # fmt: skip
-    model, steps, draw = build_model(config), 150, np.random.default_rng(1)
+    model, draw = build_model(config), np.random.default_rng(1)
     objective = build_objective("translation", model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98))
-    encoded = [[np.array(toy_tokenizer.encode(side)) for side in pair] for pair in pairs(1500, 2)]
+    encoded = [[np.array(toy_tokenizer.encode(side)) for side in pair] for pair in pairs]
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = 4e-3 * min((step + 1) / 20, (steps - step) / steps)
-        some = draw.integers(0, 1500, 40)
+        some = draw.integers(0, len(pairs), 40)
         sides = zip(*(encoded[i] for i in some), strict=True)
         batch = collate_pairs(*map(list, sides), toy_tokenizer, toy_tokenizer)
         loss, count = objective(batch)

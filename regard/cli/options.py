@@ -32,6 +32,10 @@ Forbid = Annotated[list[str] | None, typer.Option(help="A word not to use; may b
 NoRepeat = Annotated[
     int | None, typer.Option(metavar="N", help="Never the same N tokens twice.", show_default=False)
 ]
+Backwards = Annotated[
+    float,
+    typer.Option(metavar="WEIGHT", help="Of the way back, which ranks too; for models trained both ways."),
+]
 Off = Annotated[
     list[str] | None,
     typer.Option(metavar="PART", help="Switch off a head, cross.1.0, or a part; may be given again."),

@@ -9,6 +9,7 @@ import typer
 from regard.cli.lines import Lines, as_json, switched_off
 from regard.cli.options import (
     AsJson,
+    Backwards,
     Device,
     Dtype,
     File,
@@ -43,6 +44,7 @@ def translate(
     beams: Annotated[int, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = 4,
     n_best: Annotated[int, typer.Option(help="Translations of each text.")] = 1,
     length_penalty: Annotated[float, typer.Option(help="More favours longer ones.")] = 0.6,
+    backwards: Backwards = 0.0,
     patience: Annotated[
         float, typer.Option(help="Over when beams times this many have finished; more searches on.")
     ] = 1.0,
@@ -72,6 +74,7 @@ def translate(
         beams=beams,
         n_best=n_best,
         length_penalty=length_penalty,
+        backwards=backwards,
         patience=patience,
         max_length=max_length,
         min_length=min_length,

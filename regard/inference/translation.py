@@ -21,8 +21,9 @@ class Translation:
 
     `score` is the log-probability of the tokens that were not given, the end among them; `rank_score` is
     it divided by the length penalty. `reason` says why it is over: end, length, stuck, or empty. With
-    n_best, `others` are those that rank below. A text that was split has `parts`, whose scores add up and
-    which alone have others, alignments and trees.
+    n_best, `others` are those that rank below. Where the way back was asked for, `back_score` is the
+    log-probability of the source given this, and `rank_score` has its share of it. A text that was split has
+    `parts`, whose scores add up and which alone have others, alignments and trees.
     """
 
     text: str
@@ -34,10 +35,13 @@ class Translation:
     alignment: Alignment | None = field(default=None, compare=False, repr=False)
     tree: Tree | None = field(default=None, compare=False, repr=False)
     parts: tuple[Translation, ...] = field(default=(), repr=False)
+    back_score: float | None = None
 
     def as_data(self) -> dict[str, Any]:
         """The same in values that JSON can hold."""
         told = {name: getattr(self, name) for name in ("text", "score", "rank_score", "reason")}
+        if self.back_score is not None:
+            told["back_score"] = self.back_score
         told["tokens"] = [vars(token) for token in self.tokens]
         for name in ("others", "parts"):
             if getattr(self, name):
@@ -72,7 +76,13 @@ def joined(parts: Sequence[Translation], gaps: Sequence[str], tokenizer: Tokeniz
         Tokens(tokenizer, ids, chances, len(ids) - len(chances)),
         next((part.reason for part in parts if part.reason not in ("end", "empty")), "end"),
         parts=tuple(parts),
+        back_score=_sum([part.back_score for part in parts]),
     )
+
+
+def _sum(scores: Sequence[float | None]) -> float | None:
+    there = [score for score in scores if score is not None]
+    return sum(there) if there else None
 
 
 def _of_result(result: Result, forced: np.ndarray, tokenizer: Tokenizer) -> Translation:

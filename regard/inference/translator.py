@@ -10,6 +10,7 @@ import numpy as np
 
 from regard.errors import SettingError, ShapeError, UsageError
 from regard.inference.alignment import Alignment
+from regard.inference.backwards import Backwards, check_backwards
 from regard.inference.beam import BeamSettings
 from regard.inference.limits import length_penalty as penalty_of
 from regard.inference.request import check_numbers
@@ -47,6 +48,7 @@ class Translator:
         beams: int = 4,
         n_best: int = 1,
         length_penalty: float = 0.6,
+        backwards: float = 0.0,
         patience: float | None = 1.0,
         max_length: int | None = None,
         min_length: int = 0,
@@ -64,6 +66,8 @@ class Translator:
 
         beams, n_best     hypotheses kept while searching (1 is greedy), and how many are given back
         length_penalty    the exponent of section 6.1; 0 ranks by log-probability alone
+        backwards         weight of how well the source is said again from a translation, for a model trained
+                          both ways; 0 leaves it out
         patience          how many hypotheses must finish, in beams; see BeamSettings
         max_length        tokens at most, the end among them; 50 more than the source where none is given
         prefix            how the translation begins
@@ -89,6 +93,10 @@ class Translator:
             no_repeat_ngram=no_repeat_ngram,
             length_penalty=length_penalty,
         )
+        check_backwards(backwards, beams, self.tokenizers)
+        way_back = Backwards(backwards, self.model, self.tokenizers, length_penalty, switched)
+        if backwards:
+            settings = settings.changed(n_best=beams)  # all are judged, however few are given back
         task = Translating(
             self.tokenizers,
             self.config.context,
@@ -101,6 +109,8 @@ class Translator:
 
         def answer(sources: list[Source]) -> list[Translation]:
             found = task.answer(sources)
+            if backwards:
+                found = way_back.ranked(sources, found, n_best)
             return self._aligned(sources, found, switched) if alignment else found
 
         job = Job(

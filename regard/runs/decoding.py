@@ -11,12 +11,16 @@ from regard.runs.trained import Trained
 
 
 def translate(
-    trained: Trained, sentences: Sequence[str], beams: int = 1, length_penalty: float = 0.6
+    trained: Trained,
+    sentences: Sequence[str],
+    beams: int = 1,
+    length_penalty: float = 0.6,
+    backwards: float = 0.0,
 ) -> list[str]:
     """A translation of each sentence, in the order of sentences; too long a text is cut into its own."""
     module: Any = trained.module
     found = Translator(module, trained.words.tokenizers).translate(
-        list(sentences), beams=beams, length_penalty=length_penalty, split="sentences"
+        list(sentences), beams=beams, length_penalty=length_penalty, backwards=backwards, split="sentences"
     )
     return [translation.text for translation in found]
 

@@ -75,13 +75,17 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Asked:
-    """How to score, and where: the beam, sacreBLEU's tokenizer, samples of the bootstrap, the device."""
+    """How to score, and where: the beam, sacreBLEU's tokenizer, samples of the bootstrap, the device.
+
+    `backwards` is the weight of the way back among hypotheses.
+    """
 
     beams: int = 4
     length_penalty: float = 0.6
     tokenize: str = "13a"
     bootstrap: int = 1000
     device: str = "cpu"
+    backwards: float = 0.0
 
 
 def evaluate(
@@ -98,8 +102,8 @@ def evaluate(
     first = Trained.load(model, asked.device)
     if first.objective != "translation" and replace(asked, device=Asked.device) != Asked():
         raise UsageError(
-            f"{model} is for {first.objective}, and beams, length penalty and tokenize are for translations; "
-            "leave them out"
+            f"{model} is for {first.objective}, and beams, length penalty, backwards and tokenize are for "
+            "translations; leave them out"
         )
     part, corpus = _text(Path(model), first, files or {})
     examples = _Text(part, corpus)
@@ -169,7 +173,8 @@ def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: As
     """The same with BLEU and chrF of every line, those too long for the loss included."""
     pairs = text.pairs
     references = [pair.target for pair in pairs]
-    outputs = translate(trained, [pair.source for pair in pairs], asked.beams, asked.length_penalty)
+    sources = [pair.source for pair in pairs]
+    outputs = translate(trained, sources, asked.beams, asked.length_penalty, asked.backwards)
     scores = translation_scores(outputs, references)
     if asked.tokenize != "13a":
         scores += [bleu(outputs, references, lowercase, asked.tokenize) for lowercase in (False, True)]

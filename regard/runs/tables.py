@@ -69,7 +69,7 @@ class TrainingTable(TrainingSettings):
     agree: Annotated[float, Field(ge=0, le=100)] = 0.0  # pull between two passes with other dropout: R-Drop
     respell: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the tokens broken into smaller ones
     respell_epochs: Annotated[int, Field(ge=0)] = 0  # first epochs in which it does so; 0: in all
-    both_ways: Annotated[int, Field(ge=0)] = 0  # first epochs, in which pairs are learned backwards too
+    both_ways: Annotated[int, Field(ge=0)] | Literal["always"] = 0  # first epochs that turn pairs round too
     hide: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the tokens read that are masked: word dropout
     threads: Annotated[int, Field(ge=0, le=4096)] = 0  # of the processor; 0 leaves torch's choice
     device: str = "auto"  # "cpu", "cuda", "mps"; auto takes what is there
@@ -87,6 +87,7 @@ class ValidationTable(Settings):
     sentences: Annotated[int, Field(ge=0)] = 500  # translated at most, for BLEU and chrF; 0: none
     beams: Annotated[int, Field(ge=1, le=64)] = 1  # 1 is greedy
     length_penalty: Annotated[float, Field(ge=0, le=10)] = 0.6  # of beam search
+    backwards: Annotated[float, Field(ge=0, le=100)] = 0.0  # weight of the way back; see Backwards
     samples: Annotated[int, Field(ge=0, le=100)] = 3  # outputs to show and keep
     sample_tokens: Annotated[int, Field(ge=1, le=10_000)] = 100  # of a text that is continued
     prompt: str = ""  # what a text is continued from; "" is the beginning of a line

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from regard.errors import SettingError
+from regard.inference.backwards import check_backwards
 from regard.runs.material import Material
 from regard.runs.recipe import Recipe
 from regard.runs.tasks.measuring import measure
@@ -26,6 +27,7 @@ def build_validate(recipe: Recipe, material: Material) -> Validate:
     """A look at the validation part with the recipe's settings."""
     settings = recipe.validation
     check_watched(recipe)
+    check_backwards(settings.backwards, settings.beams, material.words.tokenizers)
 
     def validate(module: nn.Module) -> Validation:
         model = module.model

@@ -1,4 +1,4 @@
-"""Pairs learned both ways: in the first epochs of training each one is also there from target to source.
+"""Pairs learned both ways: in the first epochs, or in all, each is also there from target to source.
 
 A model that has to say either language from the other one learns what words mean sooner than it learns them
 by heart, which is worth most where pairs are few (Ding et al. 2021). Both sides need one vocabulary; no
@@ -7,7 +7,9 @@ token says which way is asked for, since the source's language does.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from regard.text.pair import Tokenizers
 from regard.text.sequences import Data, Sequences
 
 
-def both_ways(data: Data, epochs: int, tokenizers: Tokenizers) -> Data:
+def both_ways(data: Data, epochs: int | Literal["always"], tokenizers: Tokenizers) -> Data:
     """The same pairs, in the first epochs twice: as they are, and with source and target exchanged."""
     if not epochs:
         return data
@@ -26,9 +28,10 @@ def both_ways(data: Data, epochs: int, tokenizers: Tokenizers) -> Data:
             "set tokenizer.joint to true, or leave both_ways at 0"
         )
     source, target = data["source"], data["target"]
+    until = math.inf if epochs == "always" else epochs
     columns = {
-        "source": Turned(source.ids, source.offsets, source, target, epochs),
-        "target": Turned(target.ids, target.offsets, target, source, epochs),
+        "source": Turned(source.ids, source.offsets, source, target, until),
+        "target": Turned(target.ids, target.offsets, target, source, until),
     }
     return Data({**data.columns, **columns}, data.report, f"{data.identity} both ways {epochs}")
 
@@ -39,7 +42,7 @@ class Turned(Sequences):
 
     own: Sequences
     other: Sequences
-    epochs: int
+    epochs: float
 
     def lengths_in(self, epoch: int) -> np.ndarray:
         """How many ids each text of that epoch has."""

@@ -73,6 +73,7 @@ def test_options_reach_the_translator(say, model_folders, guesser):
         ("--beams", 8, "--n-best", 3): dict(beams=8, n_best=3),
         ("--length-penalty", 3.0, "--max-length", 9): dict(length_penalty=3.0, max_length=9),
         ("--min-length", 7, "--no-repeat", 1): dict(min_length=7, no_repeat_ngram=1),
+        ("--backwards", 2.5, "--beams", 6, "--n-best", 2): dict(backwards=2.5, beams=6, n_best=2),
         ("--patience", 0.25, "--length-penalty", 3.0): dict(patience=0.25, length_penalty=3.0),
         ("--prefix", "le chat", "--forbid", "le", "--forbid", "roi"): dict(
             prefix="le chat", forbidden=["le", "roi"]

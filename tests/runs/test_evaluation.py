@@ -55,8 +55,8 @@ def test_the_settings_of_the_search_are_heard(copied, tmp_path, monkeypatch):
 
     monkeypatch.setattr("regard.runs.decoding.Translator", Fake)
     files = write_toy(tmp_path, pairs=20, seed=5)
-    scores = scores_of(evaluate(copied.folder, files=files, asked=Asked(7, 0.9)))
-    assert (asked[0]["beams"], asked[0]["length_penalty"]) == (7, 0.9)
+    scores = scores_of(evaluate(copied.folder, files=files, asked=Asked(7, 0.9, backwards=0.3)))
+    assert [asked[0][name] for name in ("beams", "length_penalty", "backwards")] == [7, 0.9, 0.3]
     assert scores["BLEU lower-cased"] == pytest.approx(100)
     assert scores["BLEU"] < 1
 

@@ -53,7 +53,8 @@ def test_every_setting_of_these_tables_is_tried_here_or_named():
         "source", "target", "tsv", "text", "labelled", "valid_source", "valid_target", "valid", "columns",
         "text_column", "label_column", "header", "lines", "held_out", "most_held_out", "filters",
         "kind", "vocabulary", "joint", "normalisation", "lowercase", "min_count",
-        "sentences", "beams", "length_penalty", "samples", "sample_tokens", "prompt", "temperature",
+        "sentences", "beams", "length_penalty", "backwards", "samples", "sample_tokens", "prompt",
+        "temperature",
     }  # fmt: skip
     elsewhere = {"test_source", "test_target", "test", "best"}  # test_evaluation.py, test_run.py
     known = {name for table in (DataTable, TokenizerTable, ValidationTable) for name in table.model_fields}
@@ -192,8 +193,25 @@ def judge(run: Any, module: Any, function: str, monkeypatch, **settings: Any) ->
 
 
 def test_a_translation_is_searched_for_as_asked(small, monkeypatch):
-    asked = judge(small["translation"], translation, "translate", monkeypatch, beams=3, length_penalty=1.5)
-    assert asked == (["a b"], 3, 1.5)
+    settings = dict(beams=3, length_penalty=1.5, backwards=0.2)
+    asked = judge(small["translation"], translation, "translate", monkeypatch, **settings)
+    assert asked == (["a b"], 3, 1.5, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"validation": {"backwards": 0.2, "beams": 1}}, "nothing to choose from with one beam"),
+        (
+            {"validation": {"backwards": 0.2, "beams": 2}, "tokenizer": {"joint": False}},
+            "needs one vocabulary for both languages",
+        ),
+    ],
+)
+def test_a_way_back_that_cannot_be_is_refused_before_training(tmp_path, changes, line):
+    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    with pytest.raises(SettingError, match=line):
+        prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run")
 
 
 def test_a_text_is_continued_as_asked(small, monkeypatch):
@@ -284,6 +302,10 @@ def test_pairs_are_learned_both_ways(tmp_path):
     run = prepare(recipe, tmp_path / "run")
     counts = [sum(batch.rows for batch in run.trainer.source) for _ in range(2)]
     assert counts == [2 * len(run.material.train), len(run.material.train)]
+    recipe = Recipe.load("translation", merged(small, {"training": {"both_ways": "always"}}))
+    run = prepare(recipe, tmp_path / "always")
+    counts = [sum(batch.rows for batch in run.trainer.source) for _ in range(3)]
+    assert counts == [2 * len(run.material.train)] * 3
 
 
 @pytest.mark.parametrize("objective", ["masked", "writing", "classification"])
