@@ -191,6 +191,8 @@ class Translator:
 
     def _source(self, name: str, text: str) -> list[int]:
         """The ids that the encoder reads."""
+        if not isinstance(text, str):
+            raise UsageError(f"{name} must be a string, not {type(text).__name__}; ask for each by itself")
         return [*self._fitting(name, self.tokenizers.source.encode(text)), self.tokenizers.source.end]
 
     def _ids(self, translation: str | Translation) -> list[int]:
@@ -198,6 +200,9 @@ class Translator:
         target = self.tokenizers.target
         if isinstance(translation, str):
             return [*self._fitting("the translation", target.encode(translation)), target.end]
+        if not isinstance(translation, Translation):
+            kind = type(translation).__name__
+            raise UsageError(f"the translation must be a string or a Translation, not {kind}")
         if translation.parts or not len(translation.tokens):
             raise UsageError("this translation is empty or of a split text; give the text of one part")
         return translation.tokens.ids.tolist()

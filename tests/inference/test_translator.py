@@ -127,6 +127,16 @@ def test_a_given_text_is_scored_with_its_end(translator):
     assert "".join(token.text for token in right.tokens) == right.text
 
 
+def test_one_pair_is_scored_at_a_time(translator):
+    for ask in (translator.score, translator.align):
+        with pytest.raises(UsageError, match="the text must be a string, not list; ask for each by itself"):
+            ask(["the cat sees the dog."], "le chat voit le chien.")
+        with pytest.raises(UsageError, match="must be a string or a Translation, not list"):
+            ask("the cat sees the dog.", ["le chat voit le chien."])
+    with pytest.raises(UsageError, match="the text must be a string, not bytes"):
+        translator.alternatives(b"the cat", 0, translation="le chat")
+
+
 def test_tokens_join_to_the_text_and_to_the_score(guesser, sources):
     for found in guesser.translate(sources[:30], n_best=2):
         for each in (found, *found.others):
