@@ -77,6 +77,8 @@ class Recipe:
             )
         if objective != "translation" and recipe.training.both_ways:
             raise SettingError(f"[training] both_ways: {objective} has no pairs to turn round; leave it at 0")
+        if objective != "translation" and recipe.validation.backwards:
+            raise SettingError(f"[validation] backwards: {objective} has no way back; leave it at 0")
         return recipe
 
     def values(self) -> dict[str, Any]:

@@ -69,10 +69,17 @@ class TrainingTable(TrainingSettings):
     agree: Annotated[float, Field(ge=0, le=100)] = 0.0  # pull between two passes with other dropout: R-Drop
     respell: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the tokens broken into smaller ones
     respell_epochs: Annotated[int, Field(ge=0)] = 0  # first epochs in which it does so; 0: in all
-    both_ways: Annotated[int, Field(ge=0)] | Literal["always"] = 0  # first epochs that turn pairs round too
+    both_ways: int | Literal["always"] = 0  # first epochs, in which pairs are learned backwards too
     hide: Annotated[float, Field(ge=0, lt=1)] = 0.0  # share of the tokens read that are masked: word dropout
     threads: Annotated[int, Field(ge=0, le=4096)] = 0  # of the processor; 0 leaves torch's choice
     device: str = "auto"  # "cpu", "cuda", "mps"; auto takes what is there
+
+    @field_validator("both_ways", mode="before")
+    @classmethod
+    def _epochs_or_always(cls, value: object) -> object:
+        if value != "always" and (type(value) is not int or value < 0):
+            raise ValueError(f"both_ways ({value}) must be a number of first epochs, or always")
+        return value
 
     @property
     def of_the_trainer(self) -> TrainingSettings:

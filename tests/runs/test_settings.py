@@ -312,6 +312,14 @@ def test_pairs_are_learned_both_ways(tmp_path):
 def test_other_objectives_have_one_way_alone(objective):
     with pytest.raises(SettingError, match=f"both_ways: {objective} has no pairs to turn round"):
         Recipe.load(objective, {"training": {"both_ways": 1}})
+    with pytest.raises(SettingError, match=f"backwards: {objective} has no way back"):
+        Recipe.load(objective, {"validation": {"backwards": 0.1}})
+
+
+@pytest.mark.parametrize("epochs", ["allways", -1, 2.5, True])
+def test_pairs_are_turned_round_for_epochs_or_always(epochs):
+    with pytest.raises(SettingError, match=r"both_ways \(.*\) must be a number of first epochs, or always"):
+        Recipe.load("translation", {"training": {"both_ways": epochs}})
 
 
 def test_agreement_reaches_what_is_trained(tmp_path):
