@@ -25,6 +25,7 @@ from regard.cli import (
     evaluate,
     look,
     read,
+    remember,
     studio,
     train,
     translate,
@@ -34,8 +35,8 @@ from regard.errors import RegardError
 
 # In the order that help shows them.
 THEMES = (
-    demo, studio, train, translate, complete, read, look, evaluate, verify_resume, describe, attend, bench,
-    doctor,
+    demo, studio, train, translate, complete, read, look, evaluate, remember, verify_resume, describe, attend,
+    bench, doctor,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -10,7 +10,7 @@ import typer
 
 from regard.cli.builtin import folder_of
 from regard.cli.files import Labelled, PlainText, Source, Target, Tsv, named
-from regard.cli.options import Backwards, Device, Model
+from regard.cli.options import Backwards, Device, Model, Remembered
 
 commands = typer.Typer()
 
@@ -41,6 +41,7 @@ def evaluate(
     beams: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept; 1 is greedy.")] = 4,
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Of beam search.")] = 0.6,
     backwards: Backwards = 0.0,
+    remembered: Remembered = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
     outputs: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the translations.")] = None,
     device: Device = "cpu",
@@ -56,7 +57,9 @@ def evaluate(
     if threads:
         torch.set_num_threads(threads)
     files = named(source=source, target=target, tsv=tsv, text=text, labelled=labelled)
-    asked = room.Asked(beams, length_penalty, tokenize, device=device, backwards=backwards)
+    asked = room.Asked(
+        beams, length_penalty, tokenize, device=device, backwards=backwards, remembered=remembered
+    )
     reading = room.reading_settings(read_overrides(settings or []))
     found = room.evaluate(model, against, {**files, **reading}, asked)
     print(json.dumps(found.to_json(), indent=2) if as_json else found)

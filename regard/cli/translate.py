@@ -18,12 +18,14 @@ from regard.cli.options import (
     NoRepeat,
     Off,
     Out,
+    Remembered,
     Text,
     Threads,
     Window,
 )
 
 if TYPE_CHECKING:
+    from regard.inference.remembering import Remembered as Folder
     from regard.inference.translation import Translation
 
 commands = typer.Typer()
@@ -45,6 +47,7 @@ def translate(
     n_best: Annotated[int, typer.Option(help="Translations of each text.")] = 1,
     length_penalty: Annotated[float, typer.Option(help="More favours longer ones.")] = 0.6,
     backwards: Backwards = 0.0,
+    remembered: Remembered = None,
     patience: Annotated[
         float, typer.Option(help="Over when beams times this many have finished; more searches on.")
     ] = 1.0,
@@ -75,6 +78,7 @@ def translate(
         n_best=n_best,
         length_penalty=length_penalty,
         backwards=backwards,
+        remembered=None if remembered is None else _loaded(remembered, device),
         patience=patience,
         max_length=max_length,
         min_length=min_length,
@@ -87,6 +91,12 @@ def translate(
         window=lines.window,
     )
     lines.answer(found, as_json if json else lambda each: _columns(each, n_best, align))
+
+
+def _loaded(remembered: str, device: str) -> Folder:
+    from regard.inference.remembering import Remembered
+
+    return Remembered.load(remembered, device)
 
 
 def _columns(found: Translation, n_best: int, align: bool) -> list[str]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from regard.inference.request import check_numbers
 from regard.model.masks import EVERYTHING, Mask
+from regard.model.stepper import Blend
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
 from regard.model.watch import Part, attention_path, watch
 from regard.text.collate import existing, pad
@@ -31,20 +32,30 @@ def forced(
     outputs: Rows,
     sources: Rows | None,
     off: Iterable[Part],
+    blend: Blend | None = None,
 ) -> list[np.ndarray]:
-    """The log-probability of each output id, which follows the input id at its place."""
-    ids, _ = _padded(model, inputs)
+    """The log-probability of each output id, which follows the input id at its place.
+
+    `blend` has the last word on it, as it has in a stepper.
+    """
     with _switched(model, off):
-        if isinstance(model, EncoderDecoder):
-            assert sources is not None
-            read, mask = _padded(model, sources)
-            hidden = model.decode(ids, model.encode(read, mask), mask)
-        else:
-            hidden = model.decode(ids)  # padding stands on the right, where no token of the text looks
-        flat = torch.cat([row[: len(one)] for row, one in zip(hidden, inputs, strict=True)])
-        chances = [_chances(model, *part) for part in _in_parts(flat, np.concatenate(outputs))]
+        hidden = last_vectors(model, inputs, sources)
+        chances = [_chances(model, *part, blend) for part in _in_parts(hidden, np.concatenate(outputs))]
     found = _sound(np.concatenate(chances))
     return np.split(found, np.cumsum([len(one) for one in outputs])[:-1])
+
+
+@torch.inference_mode()
+def last_vectors(model: EncoderDecoder | DecoderOnly, inputs: Rows, sources: Rows | None) -> Tensor:
+    """What the head reads at each place of the inputs, a row of them after the other: N D."""
+    ids, _ = _padded(model, inputs)
+    if isinstance(model, EncoderDecoder):
+        assert sources is not None
+        read, mask = _padded(model, sources)
+        hidden = model.decode(ids, model.encode(read, mask), mask)
+    else:
+        hidden = model.decode(ids)  # padding stands on the right, where no token of the text looks
+    return torch.cat([row[: len(one)] for row, one in zip(hidden, inputs, strict=True)])
 
 
 @torch.inference_mode()
@@ -111,6 +122,9 @@ def _in_parts(hidden: Tensor, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor]
     yield from zip(hidden.split(_AT_ONCE), wanted.split(_AT_ONCE), strict=True)
 
 
-def _chances(model: EncoderDecoder | DecoderOnly, hidden: Tensor, ids: Tensor) -> np.ndarray:
-    logits = model.head(hidden[None])[0].float()
-    return logits.log_softmax(-1).gather(-1, ids[:, None])[:, 0].cpu().numpy()
+def _chances(
+    model: EncoderDecoder | DecoderOnly, hidden: Tensor, ids: Tensor, blend: Blend | None
+) -> np.ndarray:
+    chances = model.head(hidden[None])[0].float().log_softmax(-1)
+    chances = chances if blend is None else blend(hidden, chances)
+    return chances.gather(-1, ids[:, None])[:, 0].cpu().numpy()

@@ -23,6 +23,7 @@ from regard.stepping import Stepper
 from regard.text.pair import Tokenizers
 
 if TYPE_CHECKING:
+    from regard.inference.remembering import Remembered
     from regard.model.config import ModelConfig
     from regard.model.transformer import EncoderDecoder
     from regard.model.watch import Part
@@ -49,6 +50,7 @@ class Translator:
         n_best: int = 1,
         length_penalty: float = 0.6,
         backwards: float = 0.0,
+        remembered: Remembered | None = None,
         patience: float | None = 1.0,
         max_length: int | None = None,
         min_length: int = 0,
@@ -68,6 +70,7 @@ class Translator:
         length_penalty    the exponent of section 6.1; 0 ranks by log-probability alone
         backwards         weight of how well the source is said again from a translation, for a model trained
                           both ways; 0 leaves it out
+        remembered        known translations that have a say at every step; `remember` makes them
         patience          how many hypotheses must finish, in beams; see BeamSettings
         max_length        tokens at most, the end among them; 50 more than the source where none is given
         prefix            how the translation begins
@@ -94,6 +97,7 @@ class Translator:
             length_penalty=length_penalty,
         )
         check_backwards(backwards, beams, self.tokenizers)
+        self._check_remembered(remembered)
         way_back = Backwards(backwards, self.model, self.tokenizers, length_penalty, switched)
         if backwards:
             settings = settings.changed(n_best=beams)  # all are judged, however few are given back
@@ -104,7 +108,7 @@ class Translator:
             max_length is None,
             self.tokenizers.target.encode(prefix),
             split,
-            lambda: self._stepper(switched),
+            lambda: self._stepper(switched, remembered),
         )
 
         def answer(sources: list[Source]) -> list[Translation]:
@@ -124,6 +128,7 @@ class Translator:
         translation: str | Translation,
         *,
         length_penalty: float = 0.6,
+        remembered: Remembered | None = None,
         off: Iterable[Part] = (),
     ) -> Translation:
         """What the model thinks of a given translation: the same with the score of a forced pass.
@@ -134,7 +139,8 @@ class Translator:
 
         target, ids = self.tokenizers.target, self._ids(translation)
         source = self._source("the text", text)
-        chances = forced(self.model, [[target.start, *ids[:-1]]], [ids], [source], off)[0]
+        self._check_remembered(remembered)
+        chances = forced(self.model, [[target.start, *ids[:-1]]], [ids], [source], off, remembered)[0]
         score = float(np.cumsum(chances, dtype=np.float64)[-1])
         return Translation(
             translation if isinstance(translation, str) else translation.text,
@@ -178,10 +184,26 @@ class Translator:
         check_numbers(chances)
         return choices(self.tokenizers.target, np.exp(chances), top, before)
 
-    def _stepper(self, off: Sequence[Part]) -> Stepper:
+    def remember(self, pairs: Iterable[tuple[str, str]]) -> Remembered:
+        """Known translations, pairs of source and target, as this model meets them; see Remembered."""
+        from regard.inference.remembering import remember
+
+        return remember(self.model, self.tokenizers, pairs)
+
+    def tuned(self, remembered: Remembered, pairs: Iterable[tuple[str, str]]) -> Remembered:
+        """The same with the recall under which other known translations are likeliest."""
+        from regard.inference.remembering import tuned
+
+        return tuned(remembered, self.model, self.tokenizers, pairs)
+
+    def _stepper(self, off: Sequence[Part], remembered: Remembered | None = None) -> Stepper:
         from regard.model.stepper import TorchStepper
 
-        return TorchStepper(self.model, off=off)
+        return TorchStepper(self.model, off=off, blend=remembered)
+
+    def _check_remembered(self, remembered: Remembered | None) -> None:
+        if remembered is not None:
+            remembered.check(self.model)
 
     def _aligned(
         self, sources: list[Source], found: list[Translation], off: Sequence[Part]

@@ -60,7 +60,7 @@ Part = Callable[[Tensor, Moment], Tensor]
 
 
 class Plan:
-    """A decoder's next step: R ids to logits R V, the cache going on by one token."""
+    """A decoder's next step: R ids to the last vectors R D, the cache going on by one token."""
 
     def __init__(self, model: EncoderDecoder | DecoderOnly):
         products = Products(_known(model, EncoderDecoder, DecoderOnly))
@@ -69,11 +69,11 @@ class Plan:
         blocks = [_Block(block, layer, products) for layer, block in enumerate(stack.blocks)]
         self._parts = [part for block in blocks for part in block.parts]
         self._norm = None if stack.norm is None else _norm(stack.norm)
-        self._head = _linear(model.head, products)
+        self.head = _linear(model.head, products)  # R D to R V
         products.keep()
 
     def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
-        """Append an id to every row and give the logits of what may follow, R V."""
+        """Append an id to every row and give what its head reads, R D."""
         turn, memories = cache.turn(), cache.memories
         x, rotation = self._embed(ids, turn.first)
         sources = len(memories[0].key) if memories else 0
@@ -81,7 +81,7 @@ class Plan:
         for part in self._parts:
             x = part(x, moment)
         cache.advance(1)
-        return self._head(x if self._norm is None else self._norm(x))
+        return x if self._norm is None else self._norm(x)
 
 
 def plan_of(model: EncoderDecoder | DecoderOnly) -> Plan | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -17,16 +17,27 @@ from regard.model.transformer import DecoderOnly, EncoderDecoder
 from regard.model.watch import UNWATCHED, Part, Seen, watching
 from regard.stepping import Banned, Choices
 
-BLOCK = 64  # ids of which one maximum is taken at a time
+BLOCK = 64  # numbers of which one maximum is taken at a time
+
+Blend = Callable[[Tensor, Tensor], Tensor]  # last vectors R D and log-probabilities R V to others, R V
 
 
 class TorchStepper:
-    """Steps a model that writes, with switched-off parts if asked for. See `regard.stepping.Stepper`."""
+    """Steps a model that writes. See `regard.stepping.Stepper`.
 
-    def __init__(self, model: EncoderDecoder | DecoderOnly, room: int = 64, off: Iterable[Part] = ()):
+    `off` are parts to switch off; `blend` has the last word on what may follow, after the model's head.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder | DecoderOnly,
+        room: int = 64,
+        off: Iterable[Part] = (),
+        blend: Blend | None = None,
+    ):
         if not isinstance(model, EncoderDecoder | DecoderOnly):
             raise UsageError(f"{type(model).__name__} reads and does not write; use a model with a decoder")
-        self._model, self._room = model, room
+        self._model, self._room, self._blend = model, room, blend
         self._plan = None if off else plan_of(model)
         self._seen = Seen(model, only=(), off=off) if off else None
         self._cache: Cache | None = None
@@ -69,7 +80,10 @@ class TorchStepper:
         """Append ids, one a row, and say what may follow."""
         if self._cache is None or len(ids) != self.rows:
             raise ShapeError(f"{len(ids)} ids for {self.rows} rows; give one for each")
-        chances = self._logits(self._tensor(ids), self._cache).float().log_softmax(-1)  # R V
+        hidden, logits = self._pass(self._tensor(ids), self._cache)  # R D, R V
+        chances = logits.float().log_softmax(-1)
+        if self._blend is not None:
+            chances = self._blend(hidden, chances)
         if banned is not None:
             chances[self._tensor(banned.rows), self._tensor(banned.ids)] = -torch.inf
         if best is None:
@@ -89,12 +103,14 @@ class TorchStepper:
         """Let these rows leave; the others keep their order."""
         self.reorder(np.delete(np.arange(self.rows), rows))
 
-    def _logits(self, ids: Tensor, cache: Cache) -> Tensor:
-        """R ids to R V: by plan, or module by module where somebody looks, changes or trains them."""
+    def _pass(self, ids: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
+        """R ids to R D and R V: by plan, or module by module where somebody looks, changes or trains them."""
         if self._plan is not None and not self._model.training and watching(self._model) is UNWATCHED:
-            return self._plan(ids, cache)
+            hidden = self._plan(ids, cache)
+            return hidden, self._plan.head(hidden)
         with self._parts_off():
-            return self._model.head(self._model.decode(ids[:, None], cache=cache))[:, 0]
+            hidden = self._model.decode(ids[:, None], cache=cache)
+            return hidden[:, 0], self._model.head(hidden)[:, 0]
 
     def _parts_off(self) -> AbstractContextManager[object]:
         return nullcontext() if self._seen is None else self._seen.active()
@@ -129,22 +145,22 @@ def _likeliest_one(chances: np.ndarray) -> Choices:
 
 def _likeliest(chances: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest few of R V and their places; where the last of them has equals, those with lower ids."""
-    values, indices = _largest(chances, min(count + 1, chances.shape[-1]))
+    values, indices = largest(chances, min(count + 1, chances.shape[-1]))
     if (values[:, count - 1 : -1] == values[:, count:]).any():  # which of them were found is chance
         values, indices = chances.sort(dim=-1, descending=True, stable=True)
     return values[:, :count], indices[:, :count]
 
 
-def _largest(chances: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """torch's topk of R V by way of blocks: the largest few lie in the blocks whose maxima are largest."""
-    blocks = chances.shape[1] // BLOCK
+def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """torch's topk of R N by way of blocks: the largest few lie in the blocks whose maxima are largest."""
+    blocks = numbers.shape[1] // BLOCK
     if blocks <= 2 * count:
-        return chances.topk(count)
+        return numbers.topk(count)
     whole = blocks * BLOCK
-    inside = chances[:, :whole].unflatten(1, (blocks, BLOCK))  # R blocks BLOCK
+    inside = numbers[:, :whole].unflatten(1, (blocks, BLOCK))  # R blocks BLOCK
     best = inside.amax(2).topk(count, sorted=False).indices[:, :, None]  # R count 1
     columns = (best * BLOCK + torch.arange(BLOCK, device=best.device)).flatten(1)
-    rest = torch.arange(whole, chances.shape[1], device=best.device)
-    columns = torch.cat([columns, rest.expand(len(chances), -1)], dim=1)
-    values, places = chances.gather(1, columns).topk(count)
+    rest = torch.arange(whole, numbers.shape[1], device=best.device)
+    columns = torch.cat([columns, rest.expand(len(numbers), -1)], dim=1)
+    values, places = numbers.gather(1, columns).topk(count)
     return values, columns.gather(1, places)

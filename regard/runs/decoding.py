@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from regard.inference.remembering import Remembered
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
 from regard.runs.trained import Trained
@@ -16,11 +17,17 @@ def translate(
     beams: int = 1,
     length_penalty: float = 0.6,
     backwards: float = 0.0,
+    remembered: Remembered | None = None,
 ) -> list[str]:
     """A translation of each sentence, in the order of sentences; too long a text is cut into its own."""
     module: Any = trained.module
     found = Translator(module, trained.words.tokenizers).translate(
-        list(sentences), beams=beams, length_penalty=length_penalty, backwards=backwards, split="sentences"
+        list(sentences),
+        beams=beams,
+        length_penalty=length_penalty,
+        backwards=backwards,
+        remembered=remembered,
+        split="sentences",
     )
     return [translation.text for translation in found]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, SettingError, UsageError
+from regard.inference.remembering import Remembered
 from regard.runs.corpora import first_examples, whole
 from regard.runs.decoding import translate
-from regard.runs.place import RunFolder
+from regard.runs.place import run_of
 from regard.runs.tables import DataTable, ValidationTable
 from regard.runs.tasks.measuring import TASKS, measure
 from regard.runs.trained import Trained
@@ -77,7 +78,8 @@ class Judgement:
 class Asked:
     """How to score, and where: the beam, sacreBLEU's tokenizer, samples of the bootstrap, the device.
 
-    `backwards` is the weight of the way back among hypotheses.
+    `backwards` is the weight of the way back among hypotheses; `remembered` a folder of `regard remember` for
+    the first model, whose loss is measured without it.
     """
 
     beams: int = 4
@@ -86,6 +88,7 @@ class Asked:
     bootstrap: int = 1000
     device: str = "cpu"
     backwards: float = 0.0
+    remembered: str | None = None
 
 
 def evaluate(
@@ -102,8 +105,8 @@ def evaluate(
     first = Trained.load(model, asked.device)
     if first.objective != "translation" and replace(asked, device=Asked.device) != Asked():
         raise UsageError(
-            f"{model} is for {first.objective}, and beams, length penalty, backwards and tokenize are for "
-            "translations; leave them out"
+            f"{model} is for {first.objective}, and beams, length penalty, backwards, remembered and "
+            "tokenize are for translations; leave them out"
         )
     part, corpus = _text(Path(model), first, files or {})
     examples = _Text(part, corpus)
@@ -115,7 +118,7 @@ def evaluate(
         raise UsageError(
             f"{model} is for {first.objective} and {against} for {second.objective}; compare two of one kind"
         )
-    found.append(_evaluate(str(against), second, examples, asked))
+    found.append(_evaluate(str(against), second, examples, replace(asked, remembered=None)))
     if first.objective != "translation":
         return Judgement(found)
     references = [pair.target for pair in examples.pairs]
@@ -174,7 +177,8 @@ def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: As
     pairs = text.pairs
     references = [pair.target for pair in pairs]
     sources = [pair.source for pair in pairs]
-    outputs = translate(trained, sources, asked.beams, asked.length_penalty, asked.backwards)
+    remembered = None if asked.remembered is None else Remembered.load(asked.remembered, asked.device)
+    outputs = translate(trained, sources, asked.beams, asked.length_penalty, asked.backwards, remembered)
     scores = translation_scores(outputs, references)
     if asked.tokenize != "13a":
         scores += [bleu(outputs, references, lowercase, asked.tokenize) for lowercase in (False, True)]
@@ -192,7 +196,7 @@ def _compare(found: Sequence[Evaluation], references: list[str], asked: Asked) -
 
 def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, Any]:
     """The files given, or a part that the model's run knows."""
-    run = _run_of(model)
+    run = run_of(model)
     if files:
         known = run.recipe().data.model_dump(include=_READING) if run else {}
         data = DataTable(**{**known, **files})
@@ -216,14 +220,6 @@ def _named(files: dict[str, Any]) -> str:
 
 # How tables are read, which a model's run knows.
 _READING = {"columns", "text_column", "label_column", "header", "lines"}
-
-
-def _run_of(model: Path) -> RunFolder | None:
-    """The run that a model folder, or a checkpoint, stands in."""
-    for folder in (model, *model.absolute().parents[:2]):
-        if (folder / "recipe.toml").is_file():
-            return RunFolder(folder)
-    return None
 
 
 def write_outputs(judgement: Judgement, path: Path) -> None:

@@ -7,6 +7,7 @@ checkpoints/     states to resume from; weights/ those kept to be looked at
 metrics.jsonl    a line for each step, validation and checkpoint
 model/           the model folder that the run was for
 report.html      the course of it all, curves/ the same as pictures
+remembered/      known translations as the model met them, where `regard remember` was asked for them
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class RunFolder:
         return self.path / "model"
 
     @property
+    def remembered(self) -> Path:
+        """What `regard remember` has made."""
+        return self.path / "remembered"
+
+    @property
     def report(self) -> Path:
         """The report for people."""
         return self.path / "report.html"
@@ -75,6 +81,14 @@ class RunFolder:
             return read_json(self.path / "run.json")
         except CheckpointError:
             return {}
+
+
+def run_of(model: Path) -> RunFolder | None:
+    """The run that a model folder, or a checkpoint, stands in."""
+    for folder in (model, *model.absolute().parents[:2]):
+        if (folder / "recipe.toml").is_file():
+            return RunFolder(folder)
+    return None
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def test_what_cannot_be_scored_is_told(copied, small, tmp_path):
         evaluate(copied.folder, small["writing"].folder)
     with pytest.raises(SettingError, match="classification learns from --labelled, and was given --text"):
         evaluate(small["classification"].folder, files={"text": "x"})
-    with pytest.raises(UsageError, match="is for writing, and beams, length penalty, backwards and tokenize"):
+    with pytest.raises(UsageError, match="is for writing, and beams, length penalty, backwards, remembered"):
         evaluate(small["writing"].folder, asked=Asked(beams=2))
     with pytest.raises(DataError, match="only a translation model"):
         write_outputs(evaluate(small["classification"].folder), tmp_path / "out")
