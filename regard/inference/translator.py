@@ -167,6 +167,7 @@ class Translator:
         *,
         translation: str | Translation | None = None,
         top: int = 10,
+        remembered: Remembered | None = None,
         off: Iterable[Part] = (),
     ) -> list[Choice]:
         """What could stand at a position of a translation, given the tokens before it; the end has no text.
@@ -174,10 +175,13 @@ class Translator:
         Positions count tokens from 0. Without a translation, that of `translate` is meant.
         """
         parts = tuple(off)
-        ids = self._ids(self.translate(text, off=parts) if translation is None else translation)
+        self._check_remembered(remembered)
+        if translation is None:
+            translation = self.translate(text, remembered=remembered, off=parts)
+        ids = self._ids(translation)
         if not 0 <= position < len(ids):
             raise SettingError(f"position ({position}) must lie between 0 and {len(ids) - 1}, the last")
-        before, stepper = ids[:position], self._stepper(parts)
+        before, stepper = ids[:position], self._stepper(parts, remembered)
         prefix = np.array([self.tokenizers.target.start, *before])
         stepper.admit([prefix], [np.array(self._source("the text", text))])
         chances = stepper.step(prefix[-1:]).log_probabilities[0]

@@ -116,6 +116,16 @@ def test_it_goes_with_the_other_options(guesser, remembered, sources):
     assert not {"chat", "chien", "le"} & set(forbidden.text.split())
 
 
+def test_alternatives_are_those_of_both(guesser, remembered, sources):
+    found = guesser.translate(sources[0], remembered=remembered, beams=1)
+    choices = guesser.alternatives(sources[0], 0, translation=found, remembered=remembered, top=3)
+    first = next(iter(found.tokens))
+    assert choices[0].text.strip() == first.text.strip()
+    assert np.log(choices[0].probability) == pytest.approx(first.log_probability, abs=1e-5)
+    alone = guesser.alternatives(sources[0], 0, translation=found, top=3)
+    assert choices[0].probability != pytest.approx(alone[0].probability, abs=1e-3)
+
+
 def test_tuning_makes_other_text_likelier(guesser, remembered, toy_pairs):
     other = toy_pairs(60, 91)
     found = guesser.tuned(remembered, iter(other))

@@ -97,6 +97,30 @@ def test_a_banned_id_is_never_chosen_and_nothing_is_renormalised():
     assert found.log_probabilities[1, 0] == likeliest.log_probabilities[1, 1]
 
 
+@pytest.mark.parametrize("off", [(), [("cross", 0, 0)]])
+def test_a_blend_has_the_last_word_but_for_what_is_banned(off):
+    model, given = make(family="encoder-decoder"), []
+
+    def blend(hidden, chances):
+        given.append((hidden, chances))
+        return chances.roll(1, dims=-1)
+
+    prefix, source = text(3), text(5)
+    plain, blended = TorchStepper(model, off=off), TorchStepper(model, off=off, blend=blend)
+    for stepper in (plain, blended):
+        stepper.admit([prefix], [source])
+    banned = Banned(np.array([0]), np.array([2]))
+    said = plain.step(prefix[-1:]).log_probabilities
+    found = blended.step(prefix[-1:], banned=banned).log_probabilities
+    wanted = np.roll(said, 1, axis=1)
+    wanted[0, 2] = -np.inf
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    hidden, chances = given[0]
+    assert hidden.shape == (1, model.config.width)
+    again = model.head(hidden[None])[0].log_softmax(-1)  # it is what the head reads
+    torch.testing.assert_close(chances, again)
+
+
 def test_switched_off_heads_reach_a_worker_thread_as_a_value():
     model, off = make(family="decoder-only"), {("decoder", 0, 1)}
     stepper = TorchStepper(model, off=off)
