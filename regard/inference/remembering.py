@@ -29,10 +29,10 @@ from torch import Tensor
 from regard.checkpoints.reading import MappedWeights, check_manifest, read_json
 from regard.checkpoints.writing import new_folder, write_json, write_tensors
 from regard.errors import CheckpointError, DataError, SettingError
+from regard.inference.nearest import nearest
 from regard.inference.passes import forced, last_vectors
 from regard.inference.recall import Evidence, Nearest, Recall, choose, shares
 from regard.inference.windows import BUDGET, WINDOW, batches
-from regard.model.stepper import largest
 from regard.text.pair import Tokenizers
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 FORMAT = 1
 ABOUT, STORED = "remembered.json", "remembered.safetensors"
 MOST = 1 << 24  # tokens; all of them are compared with at every step
-SCORES = 1 << 22  # comparisons held at once
 JUDGED = 1 << 15  # tokens at most by which a recall is chosen
 
 
@@ -70,10 +69,8 @@ class Remembered:
     def nearest(self, hidden: Tensor, count: int | None = None) -> Nearest:
         """The remembered tokens nearest to each row, the nearest first."""
         wanted = min(count or self.recall.neighbours, len(self))
-        hidden = hidden.float()
-        scores, places = self._best(hidden, wanted)
-        distances = (hidden.square().sum(1, keepdim=True) - 2 * scores).clamp_min(0) / self._unit
-        return Nearest(distances, self.ids[places])
+        distances, places = nearest(hidden.float(), self.keys, self._halves, wanted)
+        return Nearest(distances / self._unit, self.ids[places])
 
     def changed(self, **recall: Any) -> Remembered:
         """The same with other weight, neighbours or temperature."""
@@ -112,21 +109,6 @@ class Remembered:
             raise CheckpointError(f"{folder / ABOUT}: {error}") from None
         keys, ids = arrays["keys"].astype(np.float32), arrays["ids"].astype(np.int64)
         return cls(torch.from_numpy(keys).to(device), torch.from_numpy(ids).to(device), told["model"], recall)
-
-    def _best(self, hidden: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """h k - |k|^2 / 2 of the nearest keys, which grows as distance shrinks, and where they stand; R K.
-
-        Keys are gone through a part at a time, so that R N numbers are never held.
-        """
-        size = max(count, SCORES // max(1, len(hidden)))
-        values, places = hidden.new_empty(len(hidden), 0), self.ids.new_empty(len(hidden), 0)
-        for first in range(0, len(self), size):
-            keys, half = self.keys[first : first + size], self._halves[first : first + size]
-            found, where = largest(torch.addmm(half, hidden, keys.T, beta=-1), min(count, len(keys)))
-            values, places = torch.cat([values, found], 1), torch.cat([places, where + first], 1)
-            values, best = values.topk(min(count, values.shape[1]))
-            places = places.gather(1, best)
-        return values, places
 
     @cached_property
     def _lowest(self) -> int:

@@ -17,7 +17,7 @@ from regard.model.transformer import DecoderOnly, EncoderDecoder
 from regard.model.watch import UNWATCHED, Part, Seen, watching
 from regard.stepping import Banned, Choices
 
-BLOCK = 64  # numbers of which one maximum is taken at a time
+BLOCK = 64  # ids of which one maximum is taken at a time
 
 Blend = Callable[[Tensor, Tensor], Tensor]  # last vectors R D and log-probabilities R V to others, R V
 
@@ -145,22 +145,22 @@ def _likeliest_one(chances: np.ndarray) -> Choices:
 
 def _likeliest(chances: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """The largest few of R V and their places; where the last of them has equals, those with lower ids."""
-    values, indices = largest(chances, min(count + 1, chances.shape[-1]))
+    values, indices = _largest(chances, min(count + 1, chances.shape[-1]))
     if (values[:, count - 1 : -1] == values[:, count:]).any():  # which of them were found is chance
         values, indices = chances.sort(dim=-1, descending=True, stable=True)
     return values[:, :count], indices[:, :count]
 
 
-def largest(numbers: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """torch's topk of R N by way of blocks: the largest few lie in the blocks whose maxima are largest."""
-    blocks = numbers.shape[1] // BLOCK
+def _largest(chances: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """torch's topk of R V by way of blocks: the largest few lie in the blocks whose maxima are largest."""
+    blocks = chances.shape[1] // BLOCK
     if blocks <= 2 * count:
-        return numbers.topk(count)
+        return chances.topk(count)
     whole = blocks * BLOCK
-    inside = numbers[:, :whole].unflatten(1, (blocks, BLOCK))  # R blocks BLOCK
+    inside = chances[:, :whole].unflatten(1, (blocks, BLOCK))  # R blocks BLOCK
     best = inside.amax(2).topk(count, sorted=False).indices[:, :, None]  # R count 1
     columns = (best * BLOCK + torch.arange(BLOCK, device=best.device)).flatten(1)
-    rest = torch.arange(whole, numbers.shape[1], device=best.device)
-    columns = torch.cat([columns, rest.expand(len(numbers), -1)], dim=1)
-    values, places = numbers.gather(1, columns).topk(count)
+    rest = torch.arange(whole, chances.shape[1], device=best.device)
+    columns = torch.cat([columns, rest.expand(len(chances), -1)], dim=1)
+    values, places = chances.gather(1, columns).topk(count)
     return values, columns.gather(1, places)

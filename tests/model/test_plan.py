@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regard.model.attention import ATTENTIONS, MultiHeadAttention
 from regard.model.config import ModelConfig
 from regard.model.plan import plan_of
-from regard.model.stepper import BLOCK, TorchStepper, _likeliest, largest
+from regard.model.stepper import BLOCK, TorchStepper, _largest, _likeliest
 from regard.model.transformer import build_model
 from regard.model.watch import watch
 
@@ -153,7 +153,7 @@ def test_blocks_find_what_topk_finds():
     chances = torch.randn(9, 40 * BLOCK + 3, generator=torch.Generator().manual_seed(0))
     chances[0, -1], chances[1, 0] = 9.0, 9.0  # the first block, and what is left behind the last
     for count in (1, 2, 6, 19):
-        found, places = largest(chances, count)
+        found, places = _largest(chances, count)
         wanted = chances.topk(count)
         assert torch.equal(found, wanted.values)
         assert torch.equal(places, wanted.indices)

@@ -117,7 +117,8 @@ def test_a_blend_has_the_last_word_but_for_what_is_banned(off):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     hidden, chances = given[0]
     assert hidden.shape == (1, model.config.width)
-    again = model.head(hidden[None])[0].log_softmax(-1)  # it is what the head reads
+    with torch.inference_mode():
+        again = model.head(hidden[None])[0].log_softmax(-1)  # it is what the head reads
     torch.testing.assert_close(chances, again)
 
 
