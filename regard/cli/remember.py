@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -46,5 +47,5 @@ def remember(
     given |= named(valid_source=valid_source, valid_target=valid_target, valid=valid)
     chosen = {"weight": weight, "neighbours": neighbours, "temperature": temperature}
     recall = {name: value for name, value in chosen.items() if value is not None}
-    found = room.remember(model, given, recall, out, device)
+    found = room.remember(model, given, recall, out, device, lambda line: print(line, file=sys.stderr))
     print(json.dumps(found.to_json()) if as_json else found)

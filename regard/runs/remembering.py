@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.errors import UsageError
+from regard.inference.recall import Recall
 from regard.inference.remembering import ABOUT, Remembered
 from regard.inference.translator import Translator
 from regard.runs.corpora import check_files, parallel
@@ -42,12 +44,14 @@ def remember(
     recall: dict[str, Any] | None = None,
     out: str | Path | None = None,
     device: str = "cpu",
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Keepsake:
     """Save what a translation model remembers of the training part of its own run, or of these files.
 
     The recall is the one under which the validation part is likeliest, but for what `recall` says. Where
-    files come without a validation part, one is held out of them, as in training.
+    files come without a validation part, one is held out of them, as in training. `tell` hears how far it is.
     """
+    Recall(**recall or {})  # a wrong one is refused before the work
     trained = Trained.load(model, device)
     if trained.objective != "translation":
         raise UsageError(f"{model} is for {trained.objective}, and only a model that translates can remember")
@@ -56,7 +60,10 @@ def remember(
     module: Any = trained.module
     translator = Translator(module, trained.words.tokenizers)
     pairs = list(corpora.train)
-    found = translator.tuned(translator.remember(pairs), corpora.valid).changed(**recall or {})
+    tell(f"reading {len(pairs):,} pairs")
+    remembered = translator.remember(pairs)
+    tell(f"{len(remembered):,} tokens; choosing on validation text how much they count")
+    found = translator.tuned(remembered, corpora.valid).changed(**recall or {})
     found.save(folder, overwrite=True)
     return Keepsake(folder, len(pairs), found)
 

@@ -78,7 +78,7 @@ def test_what_cannot_be_is_refused(small, copied, tmp_path, toy_model, toy_token
     with pytest.raises(UsageError, match="name the files to remember"):
         remember(alone, out=tmp_path / "mine")
     with pytest.raises(SettingError, match="weight"):
-        remember(copied.folder, recall={"weight": 2.0}, out=tmp_path / "mine")
+        remember(tmp_path / "nowhere", recall={"weight": 2.0}, out=tmp_path / "mine")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").touch()
     with pytest.raises(UsageError, match="holds something else; choose another folder"):
@@ -94,7 +94,9 @@ def test_the_command_line_does_the_same(copied, tmp_path, capsys):
     out = tmp_path / "mine"
     call = ["remember", str(copied.folder), "--source", files["source"], "--target", files["target"]]
     assert run([*call, "--out", str(out), "--temperature", "0.3", "--weight", "0.2", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr()
+    assert printed.err.startswith("reading 38 pairs\n")
+    told = json.loads(printed.out)
     assert (told["weight"], told["temperature"], told["remembered"]) == (0.2, 0.3, str(out))
     assert run([*call, "--out", str(out), "--neighbours", "5", "--weight", "0.3"]) == 0
     assert ", 5 neighbours, temperature" in capsys.readouterr().out
