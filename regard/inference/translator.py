@@ -176,9 +176,8 @@ class Translator:
         """
         parts = tuple(off)
         self._check_remembered(remembered)
-        if translation is None:
-            translation = self.translate(text, remembered=remembered, off=parts)
-        ids = self._ids(translation)
+        wanted = {"remembered": remembered, "off": parts}
+        ids = self._ids(self.translate(text, **wanted) if translation is None else translation)
         if not 0 <= position < len(ids):
             raise SettingError(f"position ({position}) must lie between 0 and {len(ids) - 1}, the last")
         before, stepper = ids[:position], self._stepper(parts, remembered)
