@@ -9,6 +9,7 @@ import pytest
 from regard.cli.app import run
 from regard.errors import DataError, SettingError, UsageError
 from regard.inference.remembering import Remembered
+from regard.runs.corpora import parallel
 from regard.runs.evaluation import Asked, evaluate
 from regard.runs.remembering import remember
 from regard.runs.toys import write_toy
@@ -27,7 +28,9 @@ def kept(small):
 def test_it_is_the_training_part_and_lies_with_the_run(small, kept):
     folder = small["translation"].folder
     assert kept.folder == folder / "remembered"
-    assert kept.pairs == 1900  # of 2,000, of which 100 are held out
+    corpora = parallel(small["translation"].recipe.data)
+    known, held_out = list(corpora.train), list(corpora.valid)
+    assert kept.pairs == len(known) == len({*known, *held_out}) - len(held_out)
     assert len(Remembered.load(kept.folder)) == len(kept.remembered) > kept.pairs
     assert f"{kept.pairs:,} pairs" in str(kept)
     again = remember(folder / "model")  # over the one of before
