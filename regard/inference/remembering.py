@@ -84,7 +84,7 @@ class Remembered:
             raise SettingError("what is remembered was met by another model; remember it anew with this one")
 
     def save(self, folder: str | Path, overwrite: bool = False) -> Path:
-        """Write a folder that appears whole; numbers have two bytes there, to which `remember` rounds them."""
+        """Write a folder that appears whole; numbers have two bytes there, to which `remember` rounds."""
         with new_folder(Path(folder), overwrite) as making:
             told = {"format": FORMAT, "model": self.model, "recall": self.recall.model_dump()}
             write_json(making / ABOUT, told)
