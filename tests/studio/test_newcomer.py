@@ -16,8 +16,15 @@ from .serving import serve_here
 from .watching import visitor
 
 pytestmark = pytest.mark.xdist_group("browser")
+STEPS = 400  # long enough for the page to ask in between, on a machine that is busy with others
 SMALL = {
-    "training": {"steps": 12, "tokens": 512, "validate_every": 12, "keep_weights_every": 6, "threads": 1},
+    "training": {
+        "steps": STEPS,
+        "tokens": 512,
+        "validate_every": STEPS,
+        "keep_weights_every": STEPS // 2,
+        "threads": 1,
+    },
     "model": {"layers": 1, "width": 16, "heads": 2, "feed_forward_width": 16, "context": 32},
     "validation": {"sentences": 2},
 }
@@ -87,7 +94,7 @@ def test_the_untrained_demo_is_trained_from_the_page(newcomer):
     bar = newcomer.page.get_by_role("progressbar", name="How far the training has come")
     expect(bar).to_be_visible()
     expect(newcomer.page.get_by_role("heading", name="The demo model is being trained")).to_be_visible()
-    expect(newcomer.page.get_by_text(re.compile("of 12"))).to_be_visible(timeout=90_000)
+    expect(newcomer.page.get_by_text(re.compile(f"of {STEPS}"))).to_be_visible(timeout=90_000)
     expect(newcomer.matrix.get_by_role("gridcell").first).to_be_attached(timeout=90_000)
     expect(newcomer.page.get_by_role("tab", name="Training")).to_be_visible()
 
