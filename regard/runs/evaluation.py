@@ -11,8 +11,8 @@ from regard.errors import DataError, SettingError, UsageError
 from regard.inference.remembering import Remembered
 from regard.runs.corpora import first_examples, whole
 from regard.runs.decoding import translate
-from regard.runs.place import run_of
-from regard.runs.tables import DataTable, ValidationTable
+from regard.runs.place import READING, data_as_read_by, run_of
+from regard.runs.tables import ValidationTable
 from regard.runs.tasks.measuring import TASKS, measure
 from regard.runs.trained import Trained
 from regard.text.report import Report
@@ -198,9 +198,7 @@ def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, An
     """The files given, or a part that the model's run knows."""
     run = run_of(model)
     if files:
-        known = run.recipe().data.model_dump(include=_READING) if run else {}
-        data = DataTable(**{**known, **files})
-        return _named(files), whole(trained.objective, data)
+        return _named(files), whole(trained.objective, data_as_read_by(run, files))
     if run is None:
         raise UsageError(f"{model} belongs to no run, so it has no test part; name the files to score")
     recipe = run.recipe()
@@ -214,12 +212,8 @@ def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, An
 
 def _named(files: dict[str, Any]) -> str:
     """The files as a person would list them."""
-    given = [value for name, value in files.items() if name not in _READING]
+    given = [value for name, value in files.items() if name not in READING]
     return ", ".join(str(path) for value in given for path in (value if isinstance(value, list) else [value]))
-
-
-# How tables are read, which a model's run knows.
-_READING = {"columns", "text_column", "label_column", "header", "lines"}
 
 
 def write_outputs(judgement: Judgement, path: Path) -> None:

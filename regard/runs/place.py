@@ -23,6 +23,10 @@ from typing import Any
 from regard.checkpoints.reading import read_json
 from regard.errors import CheckpointError, RegardError, TrainingError, UsageError
 from regard.runs.recipe import Recipe
+from regard.runs.tables import DataTable
+
+# How tables are read, which a run knows.
+READING = {"columns", "text_column", "label_column", "header", "lines"}
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,12 @@ def run_of(model: Path) -> RunFolder | None:
         if (folder / "recipe.toml").is_file():
             return RunFolder(folder)
     return None
+
+
+def data_as_read_by(run: RunFolder | None, files: dict[str, Any]) -> DataTable:
+    """Other files than a run's own, their tables read as the run reads its own unless said otherwise."""
+    known = run.recipe().data.model_dump(include=READING) if run else {}
+    return DataTable(**{**known, **files})
 
 
 @contextmanager

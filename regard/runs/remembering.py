@@ -12,7 +12,7 @@ from regard.inference.recall import Recall
 from regard.inference.remembering import ABOUT, Remembered
 from regard.inference.translator import Translator
 from regard.runs.corpora import check_files, parallel
-from regard.runs.place import run_of
+from regard.runs.place import data_as_read_by, run_of
 from regard.runs.tables import DataTable
 from regard.runs.trained import Trained
 
@@ -90,6 +90,6 @@ def _data(model: Path, files: dict[str, Any]) -> DataTable:
     run = run_of(model)
     if run is None and not files:
         raise UsageError(f"{model} belongs to no run; name the files to remember, --source and --target")
-    data = DataTable(**files) if files or run is None else run.recipe().data
+    data = data_as_read_by(run, files) if files or run is None else run.recipe().data
     check_files("translation", data)
     return data

@@ -150,7 +150,7 @@ def test_far_too_much_is_refused(guesser, known, monkeypatch):
         guesser.remember(known)
 
 
-def test_another_model_is_refused(guesser, translator, remembered, toy_model):
+def test_another_model_is_refused(guesser, translator, remembered):
     assert fingerprint(guesser.model) != fingerprint(translator.model)
     for call in (
         lambda: translator.translate("the cat", remembered=remembered),
@@ -230,7 +230,7 @@ def test_a_folder_of_a_stranger_is_refused_in_one_line(tmp_path, about, arrays, 
     assert "\n" not in str(caught.value)
 
 
-def test_ids_beyond_the_vocabulary_are_refused(guesser, remembered, tmp_path):
+def test_ids_beyond_the_vocabulary_are_refused(guesser, remembered):
     strange = Remembered(remembered.keys, remembered.ids + 100_000, remembered.model, remembered.recall)
     with pytest.raises(SettingError, match="another model"):
         guesser.translate("the cat", remembered=strange)

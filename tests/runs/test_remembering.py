@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+import torch
 
 from regard.cli.app import run
 from regard.errors import DataError, SettingError, UsageError
 from regard.inference.remembering import Remembered
 from regard.runs.corpora import parallel
 from regard.runs.evaluation import Asked, evaluate
+from regard.runs.place import RunFolder
 from regard.runs.remembering import remember
 from regard.runs.toys import write_toy
 
@@ -57,6 +61,20 @@ def test_other_files_and_a_recall_of_ones_own(copied, tmp_path):
     valid = write_toy(tmp_path / "valid", pairs=20, seed=10)
     given = {**files, "valid_source": valid["source"], "valid_target": valid["target"]}
     assert remember(copied.folder, given, out=tmp_path / "all").pairs == 50
+
+
+def test_a_table_is_read_as_the_run_reads_its_own(copied, tmp_path):
+    mine = RunFolder(tmp_path / "run")
+    shutil.copytree(copied.folder, mine.path)
+    mine.write_recipe(copied.recipe.changed({"data": {"columns": [1, 0]}}))
+    files = write_toy(tmp_path, "sort", pairs=50, seed=9)
+    sides = [Path(files[side]).read_text(encoding="utf-8").splitlines() for side in ("source", "target")]
+    rows = (f"{target}\t{source}\n" for source, target in zip(*sides, strict=True))
+    (tmp_path / "turned.tsv").write_text("".join(rows), encoding="utf-8")
+    by_table = remember(mine.path, {"tsv": str(tmp_path / "turned.tsv")}, out=tmp_path / "table")
+    by_files = remember(mine.path, files, out=tmp_path / "files")
+    assert torch.equal(by_table.remembered.keys, by_files.remembered.keys)
+    assert torch.equal(by_table.remembered.ids, by_files.remembered.ids)
 
 
 def test_what_does_not_help_says_so(copied, tmp_path):
