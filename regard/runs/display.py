@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from regard.training.events import Event, Finished, Resumed, Saved, StepDone, Validated
+from regard.training.events import Event, Finished, Resumed, Saved, Saving, StepDone, Validated
 
 LINE_EVERY = 10.0  # seconds between two plain lines about steps
 SMOOTHED = 0.95  # how slowly the shown loss and speed follow
@@ -108,7 +108,7 @@ class LiveDisplay:
             if not self._started:
                 self.live.start()
                 self._started = True
-        elif not isinstance(event, Saved):
+        elif not isinstance(event, Saving | Saved):
             self.say(sentences(event))
 
     def say(self, lines: Iterable[str]) -> None:

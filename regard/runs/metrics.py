@@ -1,16 +1,23 @@
-"""metrics.jsonl: a line for each thing that happened in a run, written as it happens and read back."""
+"""metrics.jsonl: a line for each event of a run, with its time, written as it happens and read back.
+
+The lines of a step are on the disk before a checkpoint of that step exists. A run that goes on from the
+checkpoint therefore misses none of them; the lines of later steps are removed, since those steps come again.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
 from regard.errors import TrainingError
-from regard.training.events import Event, Finished, Resumed, Saved, StepDone, Validated
+from regard.training.events import Event, Finished, Resumed, Saved, Saving, StepDone, Validated
 
 _NAMES = {
     StepDone: "step",
@@ -23,15 +30,12 @@ PATIENCE = 1.0  # seconds that steps may wait before others can read them
 
 
 class MetricsFile:
-    """An observer that writes every event as a line of JSON.
-
-    Where a run goes on from a checkpoint, lines of later steps are removed first: those steps are done anew.
-    """
+    """An observer that writes every event as a line of JSON, with the UTC time at which it came."""
 
     def __init__(self, path: Path):
         self.path = path
         self._file: TextIO | None = None
-        self._waiting: list[Event] = []
+        self._resumed: Resumed | None = None
         self._anew = False
         self._flushed = time.monotonic()
 
@@ -42,10 +46,13 @@ class MetricsFile:
     def __call__(self, event: Event) -> None:
         """Write an event; whoever reads the file meanwhile is a second behind at most."""
         if isinstance(event, Resumed):
-            self._waiting.append(event)  # the Trainer does not hold the folder's lock yet
+            self._resumed = event  # the Trainer does not hold the folder's lock yet
             return
         try:
             file = self._file or self._open()
+            if isinstance(event, Saving):
+                _to_disk(file)
+                return
             file.write(_line(event))
             if not isinstance(event, StepDone) or time.monotonic() - self._flushed > PATIENCE:
                 file.flush()
@@ -62,12 +69,9 @@ class MetricsFile:
             self._file = None
 
     def _open(self) -> TextIO:
-        for event in self._waiting:
-            _cut_after(self.path, event.step)
+        if self._resumed is not None:
+            _replace(self.path, [*_lines_up_to(self.path, self._resumed), _line(self._resumed)])
         self._file = self.path.open("w" if self._anew else "a", encoding="utf-8", buffering=1 << 16)
-        for event in self._waiting:
-            self._file.write(_line(event))
-        self._waiting = []
         return self._file
 
 
@@ -87,7 +91,8 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _line(event: Event) -> str:
-    values = {"event": _NAMES[type(event)], **asdict(event)}
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    values = {"event": _NAMES[type(event)], "time": now, **asdict(event)}
     if isinstance(event, Validated):
         found = values.pop("found")
         # A perplexity may be infinite, which JSON has no word for.
@@ -96,11 +101,26 @@ def _line(event: Event) -> str:
     return json.dumps(values, ensure_ascii=False, default=str) + "\n"
 
 
-def _cut_after(path: Path, step: int) -> None:
-    """Keep what happened up to a step."""
-    kept = [event for event in read_metrics(path) if event["step"] <= step and event["event"] != "finished"]
+def _lines_up_to(path: Path, resumed: Resumed) -> list[str]:
+    """What had happened when the checkpoint was saved; a validation may be later than the checkpoint."""
+
+    def had_happened(event: dict[str, Any]) -> bool:
+        last = resumed.validated if event["event"] == "validation" else resumed.step
+        return event["step"] <= last and event["event"] != "finished"
+
+    kept = [event for event in read_metrics(path) if had_happened(event)]
+    return [json.dumps(event, ensure_ascii=False) + "\n" for event in kept]
+
+
+def _replace(path: Path, lines: Iterable[str]) -> None:
+    """The same file with these lines alone; killed midway, the old one is still there."""
     beside = path.with_name(f".{path.name}.new")
-    beside.write_text(
-        "".join(json.dumps(event, ensure_ascii=False) + "\n" for event in kept), encoding="utf-8"
-    )
+    with beside.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+        _to_disk(file)
     beside.replace(path)
+
+
+def _to_disk(file: TextIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())

@@ -4,7 +4,7 @@ recipe.toml      every setting of the run, as it was resolved
 run.json         versions, threads, device and seed, what was read and skipped
 text/            tokenizers, labels, and the token files that were made once
 checkpoints/     states to resume from; weights/ those kept to be looked at
-metrics.jsonl    a line for each step, validation and checkpoint
+metrics.jsonl    a line for each step, validation and checkpoint, with its time
 model/           the model folder that the run was for
 report.html      the course of it all, curves/ the same as pictures
 remembered/      known translations as the model met them, where `regard remember` was asked for them

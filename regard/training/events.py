@@ -59,6 +59,13 @@ class Validated:
 
 
 @dataclass(frozen=True)
+class Saving:
+    """A checkpoint is about to be written; what an observer holds back must reach the disk first."""
+
+    step: int
+
+
+@dataclass(frozen=True)
 class Saved:
     """A checkpoint, or weights that are kept for good, stand in this folder."""
 
@@ -74,6 +81,7 @@ class Resumed:
     step: int
     path: Path
     changes: Sequence[str]
+    validated: int  # the step of the latest validation that the checkpoint knows of
 
 
 @dataclass(frozen=True)
@@ -84,5 +92,5 @@ class Finished:
     reason: str
 
 
-Event = StepDone | Validated | Saved | Resumed | Finished
+Event = StepDone | Validated | Saving | Saved | Resumed | Finished
 Observer = Callable[[Event], None]

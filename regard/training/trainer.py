@@ -24,7 +24,17 @@ from regard.text.batches import BatchSource
 from regard.text.pair import Tokenizers
 from regard.training.averaging import AVERAGES, swapped_in
 from regard.training.compiling import compile_blocks
-from regard.training.events import Event, Finished, Observer, Resumed, Saved, StepDone, Validated, Validation
+from regard.training.events import (
+    Event,
+    Finished,
+    Observer,
+    Resumed,
+    Saved,
+    Saving,
+    StepDone,
+    Validated,
+    Validation,
+)
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
 from regard.training.randomness import random_state, restore_random_state, seed_everything, undisturbed
 from regard.training.saves import Saves
@@ -101,7 +111,7 @@ class Trainer:
             self._saved = replace(self.progress)
         for change in changes:
             log.info("resumed with another setting: %s", change)
-        self._tell(Resumed(self.progress.step, folder, changes))
+        self._tell(Resumed(self.progress.step, folder, changes, self.progress.validated))
         return True
 
     def _miss_the_best(self) -> None:
@@ -269,6 +279,7 @@ class Trainer:
         assert self.saves is not None
         begun, progress = time.perf_counter(), self.progress
         self._refuse_broken_weights()
+        self._tell(Saving(progress.step))
         path = self.saves.save(progress.step, lambda folder: self.state.write(folder, progress))
         self.saves.prune(self.settings.keep_last, progress.best and progress.best.step)
         self._saved = replace(progress)

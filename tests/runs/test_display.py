@@ -13,7 +13,7 @@ from regard.training.events import Finished, Resumed, Saved, StepDone, Validated
 
 FOUND = Validation({"loss": 1.25, "bits_per_character": 1.8}, samples=["ein [Hund]\n→ a dog"])
 EVENTS = [
-    Resumed(2, Path("run/checkpoints/step-2"), ["steps 4, now 9"]),
+    Resumed(2, Path("run/checkpoints/step-2"), ["steps 4, now 9"], 2),
     *(StepDone(step, 0, 2.5, 1e-3, 0.5, 1000, 0.5, 0.041) for step in (3, 4)),
     Validated(
         4, Validation({"loss": 1.25, "bits_per_character": 1.8}, samples=["ein [Hund]\n→ a dog"]), True, 75

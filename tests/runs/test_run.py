@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from regard.text.pair import Tokenizers
 from regard.text.sequences import Data, Sequences
 from regard.text.splitting import HeldOut
 from regard.text.tokenizer import Tokenizer
+from regard.training.saves import Saves
 
 
 def test_a_run_keeps_everything_about_itself(each):
@@ -184,8 +186,6 @@ def test_files_that_moved_are_found_again(tmp_path, small_run):
 
 
 def test_a_run_that_left_no_checkpoint_begins_anew(tmp_path, small_run):
-    import shutil
-
     run = small_run("writing", tmp_path)
     shutil.rmtree(run.folder / "checkpoints")
     again = resume(run.folder, show=False)
@@ -194,6 +194,26 @@ def test_a_run_that_left_no_checkpoint_begins_anew(tmp_path, small_run):
     ]
     assert steps == [1, 2, 3, 4]
     assert again.metrics == run.metrics
+
+
+def test_a_kill_right_after_a_save_leaves_no_gap_in_the_metrics(tmp_path, small_run, monkeypatch):
+    images: list[Path] = []  # of the run's folder, as a kill after each rename of a checkpoint leaves it
+    real = Saves.save
+
+    def save(saves, step, write):
+        path = real(saves, step, write)
+        images.append(shutil.copytree(saves.out, tmp_path / f"killed{step}"))
+        return path
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Saves, "save", save)
+        small_run("writing", tmp_path, training={"save_every": 3}, steps=8)
+    assert len(images) > 3
+    for image in images:
+        resume(image, show=False)
+        events = [(event["event"], event["step"]) for event in read_metrics(image / "metrics.jsonl")]
+        assert [step for name, step in events if name == "step"] == list(range(1, 9))
+        assert [step for name, step in events if name == "validation"] == [2, 4, 6, 8]
 
 
 def test_a_report_that_cannot_be_written_does_not_hide_the_model(tmp_path, small_run, monkeypatch, caplog):

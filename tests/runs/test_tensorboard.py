@@ -64,7 +64,7 @@ def test_every_figure_is_written(made):
 
 def test_steps_that_are_done_anew_are_forgotten(made):
     events = TensorBoardEvents(Path("x"))
-    events(Resumed(2, Path("y"), ()))
+    events(Resumed(2, Path("y"), (), 2))
     events(STEP)
     assert made[0].purge_step == 3
 
