@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from regard.errors import SettingError, nearest
+from regard.tables import NamedIn
 
 
 class Settings(BaseModel):
@@ -32,6 +33,14 @@ class Settings(BaseModel):
     def changed(self, **values: Any) -> Any:
         """A copy with some settings replaced, checked as a whole."""
         return type(self)(**{**self.model_dump(exclude_unset=True), **values})
+
+    def check_names(self) -> None:
+        """Refuse a name that its table does not have; this imports the modules of the tables."""
+        for name, field in type(self).model_fields.items():
+            for mark in field.metadata:
+                value = getattr(self, name)
+                if isinstance(mark, NamedIn) and value is not None:
+                    mark.find().find(value)
 
 
 def _in_one_line(owner: type[BaseModel], error: ValidationError) -> str:

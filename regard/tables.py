@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
 
 from regard.errors import UnknownName, nearest
 
@@ -24,3 +26,18 @@ class Table(dict[str, Entry]):
         if name in self:
             return self[name]
         raise UnknownName(f"unknown {self.idea} {name!r}; {nearest(name, self)}")
+
+
+@dataclass(frozen=True)
+class NamedIn:
+    """Marks a setting as a name in the table `table` of `module`, which is imported only when it is asked.
+
+    `optimizer: Annotated[str, NamedIn("regard.training.optimizers", "OPTIMIZERS")]`
+    """
+
+    module: str
+    table: str
+
+    def find(self) -> Table[Any]:
+        """The live table."""
+        return getattr(import_module(self.module), self.table)

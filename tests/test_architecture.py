@@ -53,7 +53,9 @@ def imported_modules(file: Path, package: Path) -> Iterator[tuple[int, str]]:
 
 def _is_dynamic_import(call: ast.Call) -> bool:
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    return name in ("import_module", "__import__") and isinstance(next(iter(call.args), None), ast.Constant)
+    return name in ("import_module", "__import__", "NamedIn") and isinstance(
+        next(iter(call.args), None), ast.Constant
+    )
 
 
 def room_of_import(module: str) -> str | None:
@@ -109,6 +111,7 @@ def test_every_import_goes_down_or_stays_in_its_room():
         ("model/planted.py", "import regard", "imports regard"),
         ("model/planted.py", "from regard import cli", "imports regard.cli"),
         ("model/planted.py", "import_module('regard.cli.app')", "imports regard.cli.app"),
+        ("model/planted.py", "NamedIn('regard.runs.run', 'X')", "imports regard.runs.run"),
         ("errors.py", "from regard.model import config", "imports regard.model.config"),
         ("attic/planted.py", "", "room attic has no floor"),
         ("attic.py", "", "room attic has no floor"),

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from regard.errors import SettingError
 from regard.settings import Settings
-from regard.tables import Table
+from regard.tables import NamedIn, Table
 
 Size = Annotated[int, Field(ge=1, le=1 << 24)]
 Count = Annotated[int, Field(ge=1, le=4096)]
@@ -21,17 +21,18 @@ Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 
 
 class RotaryScaling(Settings):
-    """How rotary frequencies are stretched for contexts longer than those of pre-training.
-
-    `linear` divides every frequency by the factor. `llama3` divides the slow ones only: those that
-    turn fewer than `low` times in the original context wholly, those beyond `high` not at all.
-    """
+    """How rotary frequencies are lowered for contexts longer than those of pre-training."""
 
     kind: Literal["linear", "llama3"]
+    """`linear` divides every frequency by `factor`. `llama3` divides only the low frequencies."""
     factor: Annotated[float, Field(gt=0, le=1e6)]
+    """The divisor of the frequencies: about the new context divided by the original one."""
     low: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    """For `llama3`: frequencies with fewer turns than this in `original_context` are divided by `factor`."""
     high: Annotated[float, Field(gt=0, le=1e6)] = 4.0
+    """For `llama3`: frequencies with more turns than this are kept. Those between are interpolated."""
     original_context: Size = 8192
+    """For `llama3`: the context of pre-training, in tokens."""
 
     @model_validator(mode="after")
     def _check(self) -> RotaryScaling:
@@ -44,46 +45,96 @@ class ModelConfig(Settings):
     """The shape of a Transformer. The defaults are the paper's base model (Vaswani et al. 2017, table 3)."""
 
     family: Family = "encoder-decoder"
-    vocabulary: Annotated[int, Field(ge=0, le=1 << 24)] = 0  # ids of the source, and of the target by default
-    target_vocabulary: Size | None = None  # a vocabulary of the target's own
-    vectors: Size | None = None  # the encoder reads vectors this wide instead of ids
-    context: Size = 1024  # positions prepared for; a hard limit where they are learned
-    width: Annotated[int, Field(ge=1, le=1 << 17)] = 512
-    layers: Count = 6  # of the encoder, and of the decoder where none is given
-    decoder_layers: Count | None = None
-    heads: Count = 8
-    key_value_heads: Count | None = None  # fewer than heads: groups of heads share keys and values
-    key_width: Size | None = None  # of one head; width / heads where none is given
-    value_width: Size | None = None  # of one head; key_width where none is given
-    feed_forward_width: Size = 2048
+    """Which stacks the model has."""
+    vocabulary: Annotated[int, Field(ge=0, le=1 << 24)] = 0
+    """Number of token ids of the source, and of the target where `target_vocabulary` is not set."""
+    target_vocabulary: Size | None = None
+    """Number of token ids of the target, where source and target have a tokenizer each."""
+    vectors: Size | None = None
+    """The encoder reads vectors of this width in place of token ids."""
+    context: Size = 1024
+    """Longest sequence in tokens, start and end tokens included.
 
-    similarity: str = "scaled-dot"
-    projections: str = "separate"
-    attention: str = "multi-head"
-    feed_forward: str = "relu"
-    norm: str = "layer"
+    Longer pairs are left out of training, and longer texts are shortened. Running text is cut into windows
+    of this length. With learned positions the model cannot read more; with others it can.
+    """
+    width: Annotated[int, Field(ge=1, le=1 << 17)] = 512
+    """Width of the vector of each token (d_model)."""
+    layers: Count = 6
+    """Number of blocks of the encoder or the decoder; of both where `decoder_layers` is not set."""
+    decoder_layers: Count | None = None
+    """Number of blocks of the decoder of an encoder-decoder model; `layers` if not set."""
+    heads: Count = 8
+    """Number of attention heads. It must divide `width` unless `key_width` is set."""
+    key_value_heads: Count | None = None
+    """Number of heads with keys and values of their own; `heads` if not set.
+
+    A smaller number is grouped-query attention, and 1 is multi-query attention. It must divide `heads`.
+    """
+    key_width: Size | None = None
+    """Width of the queries and keys of one head (d_k); `width / heads` if not set."""
+    value_width: Size | None = None
+    """Width of the values of one head (d_v); `key_width` if not set."""
+    feed_forward_width: Size = 2048
+    """Width of the inner layer of the feed-forward network (d_ff)."""
+
+    similarity: Annotated[str, NamedIn("regard.model.similarity", "SIMILARITIES")] = "scaled-dot"
+    """How a query is compared with a key. `scaled-dot` is the paper's q k / sqrt(d_k)."""
+    projections: Annotated[str, NamedIn("regard.model.attention", "PROJECTIONS")] = "separate"
+    """How queries, keys and values are projected."""
+    attention: Annotated[str, NamedIn("regard.model.attention", "ATTENTIONS")] = "multi-head"
+    """The attention module of each block."""
+    feed_forward: Annotated[str, NamedIn("regard.model.blocks", "FEED_FORWARDS")] = "relu"
+    """Activation of the feed-forward network. The names that end in `glu` have a gate (Shazeer 2020)."""
+    norm: Annotated[str, NamedIn("regard.model.blocks", "NORMS")] = "layer"
+    """Normalisation: LayerNorm or RMSNorm."""
     norm_epsilon: Annotated[float, Field(gt=0, le=1.0)] = 1e-5
-    residual: str = "post"  # the norm after the addition, as in the paper, or "pre"
-    final_norm: bool | None = None  # None: only where the norm comes before
-    positions: str = "sinusoidal"
+    """Added to the variance in a norm, so that nothing is divided by 0."""
+    residual: Annotated[str, NamedIn("regard.model.blocks", "RESIDUALS")] = "post"
+    """Where the norm stands: `post` after each addition, as in the paper, or `pre` before each sublayer."""
+    final_norm: bool | None = None
+    """Whether one more norm follows the last block; if not set, only with `residual = "pre"`."""
+    positions: Annotated[str, NamedIn("regard.model.positions", "POSITIONS")] = "sinusoidal"
+    """How the position of a token is encoded.
+
+    `sinusoidal-halves` has all sines before all cosines, as MarianMT has it.
+    """
     rotary_theta: Annotated[float, Field(gt=0, le=1e12)] = 10_000.0
+    """Base of the frequencies of rotary positions."""
     rotary_scaling: RotaryScaling | None = None
+    """A table that lowers the frequencies of rotary positions for a longer context."""
 
     attention_bias: bool = True
+    """Whether the projections of attention have a bias."""
     feed_forward_bias: bool = True
+    """Whether the two linear layers of the feed-forward network have a bias."""
     head_bias: bool = False
-    scale_embeddings: bool = True  # times sqrt(width), section 3.4
-    share_embeddings: bool = True  # of source and target
-    tie_head: bool = True  # u = h E^T, with the embedding matrix E
+    """Whether the output layer over the vocabulary has a bias."""
+    scale_embeddings: bool = True
+    """Whether embeddings are multiplied by sqrt(width) (section 3.4)."""
+    share_embeddings: bool = True
+    """Whether source and target have one embedding matrix; with a tokenizer each they never have."""
+    tie_head: bool = True
+    """Whether the output layer over the vocabulary uses the embedding matrix of the target."""
     segments: Annotated[int, Field(ge=0, le=1024)] = 0
+    """Number of segment embeddings of an encoder (BERT has 2); 0 has none."""
     embedding_norm: bool = False
+    """Whether a norm follows the sum of embeddings and positions, as in BERT."""
 
-    output: str = "words"  # or, for an encoder alone: "masked", "classes", "pooled", "vectors"
+    output: Annotated[str, NamedIn("regard.model.outputs", "OUTPUTS")] = "words"
+    """What the model gives. All but `words` are for encoder-only models."""
     classes: Annotated[int, Field(ge=0, le=1 << 20)] = 0
-    pooling: str = "first"  # how one vector is made of a sequence, where one is needed
+    """Number of labels, with the output `classes`."""
+    pooling: Annotated[str, NamedIn("regard.model.outputs", "POOLINGS")] = "first"
+    """How a sequence becomes one vector for classification.
+
+    `first` takes the first token, `mean` the mean of all, `tanh` the first through a tanh layer, as in BERT.
+    """
 
     dropout: Share = 0.0
+    """Share of values set to 0 in training, after each sublayer and after the embeddings (section 5.4)."""
     attention_dropout: Share = 0.0
+    """Share of attention weights set to 0 in training. Above 0, attention is not fused and is slower."""
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> ModelConfig:

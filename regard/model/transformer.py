@@ -14,16 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import SettingError, ShapeError
-from regard.model.attention import ATTENTIONS, PROJECTIONS
+from regard.model.attention import ATTENTIONS
 from regard.model.blocks import FEED_FORWARDS, NORMS, RESIDUALS, DecoderBlock, EncoderBlock
 from regard.model.cache import Cache, Memory
 from regard.model.config import ModelConfig
 from regard.model.embedding import Embedding
 from regard.model.initial import start_evenly, start_small
 from regard.model.masks import EVERYTHING, Mask
-from regard.model.outputs import OUTPUTS, POOLINGS
+from regard.model.outputs import OUTPUTS
 from regard.model.positions import POSITIONS, Rotation
-from regard.model.similarity import SIMILARITIES
 from regard.model.watch import watching
 
 
@@ -175,7 +174,7 @@ FAMILIES: dict[str, type[Transformer]] = {
 
 def build_model(config: ModelConfig, device: str | torch.device | None = None) -> Transformer:
     """The model that config describes, freshly initialised; on "meta" it has shapes and no numbers."""
-    _check_names(config)
+    config.check_names()  # before anything is allocated
     if str(device) != "meta":
         _check_memory(config)
     with torch.device("meta" if str(device) == "meta" else "cpu"):
@@ -262,22 +261,6 @@ def _advance(cache: Cache | None, mask: Mask, target: Tensor) -> None:
 
 def _cache(config: ModelConfig, layers: int, rows: int, room: int, like: Tensor) -> Cache:
     return Cache(layers, rows, config.groups, config.key_size, config.value_size, room, like)
-
-
-def _check_names(config: ModelConfig) -> None:
-    """Every variant by its live table, before anything is allocated."""
-    for table, name in (
-        (POSITIONS, config.positions),
-        (SIMILARITIES, config.similarity),
-        (PROJECTIONS, config.projections),
-        (ATTENTIONS, config.attention),
-        (FEED_FORWARDS, config.feed_forward),
-        (NORMS, config.norm),
-        (RESIDUALS, config.residual),
-        (OUTPUTS, config.output),
-        (POOLINGS, config.pooling),
-    ):
-        table.find(name)
 
 
 def _check_memory(config: ModelConfig) -> None:

@@ -9,7 +9,14 @@ from typing import Any
 from regard.errors import SettingError, nearest
 from regard.model.config import SIZES, ModelConfig
 from regard.runs.catalogue import find_recipe
-from regard.runs.tables import RESUMABLE, DataTable, TokenizerTable, TrainingTable, ValidationTable
+from regard.runs.tables import (
+    RESUMABLE,
+    DataTable,
+    ModelStart,
+    TokenizerTable,
+    TrainingTable,
+    ValidationTable,
+)
 from regard.runs.toml import NONE, merged, read_toml, write_toml
 from regard.settings import Settings
 
@@ -63,7 +70,8 @@ class Recipe:
         model = values.get("model", {})
         _check_model(objective, model)
         recipe = cls(objective=objective, model=model, **tables)
-        _check_names(recipe)
+        recipe.tokenizer.check_names()
+        recipe.training.check_names()
         if objective == "masked" and recipe.training.hide:
             raise SettingError("[training] hide: a masked model's text has gaps already; leave it at 0")
         if objective not in ("translation", "classification") and recipe.training.respell:
@@ -186,37 +194,20 @@ def _check_model(objective: str, model: Any) -> None:
     decided = [key for key in model if key in DECIDED]
     if decided:
         raise SettingError(f"[model] {decided[0]} follows from objective, tokenizer and data; leave it out")
+    _table("model", ModelStart, {key: model[key] for key in ("from", "size") if key in model}).check_names()
     if "from" in model:
         other = [key for key in model if key not in TUNABLE]
-        if other or not isinstance(model["from"], str):
+        if other:
             known = ", ".join(TUNABLE)
-            raise SettingError(f"[model] {(other or ['from'])[0]}: beside from = FOLDER may stand: {known}")
+            raise SettingError(f"[model] {other[0]}: beside from = FOLDER may stand: {known}")
         return
     given = {key: value for key, value in model.items() if key != "size"}
     sample = {**SIZES.find(model["size"]), **given} if "size" in model else given
     shape = {key: value for key, value in sample.items() if key not in DECIDED}
     try:
-        ModelConfig(**{**shape, **SHAPES[objective], **_some_size(objective)})
+        ModelConfig(**{**shape, **SHAPES[objective], **_some_size(objective)}).check_names()
     except SettingError as error:
         raise SettingError(f"[model] {error}") from None
-
-
-def _check_names(recipe: Recipe) -> None:
-    """Names of variants, before any work is done for them."""
-    from regard.text.kinds import KINDS, NORMALISATIONS
-    from regard.training.averaging import AVERAGES
-    from regard.training.optimizers import OPTIMIZERS
-    from regard.training.schedule import SCHEDULES
-
-    training, tokenizer = recipe.training, recipe.tokenizer
-    for table, name in (
-        (KINDS, tokenizer.kind),
-        (NORMALISATIONS, tokenizer.normalisation),
-        (OPTIMIZERS, training.optimizer),
-        (SCHEDULES, training.schedule),
-        (AVERAGES, training.average),
-    ):
-        table.find(name)
 
 
 def _some_size(objective: str) -> dict[str, int]:

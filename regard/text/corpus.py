@@ -40,20 +40,29 @@ class Example(NamedTuple):
 
 
 class Filters(Settings):
-    """What a corpus leaves out.
-
-    Lines that cannot be used (not UTF-8, NUL, empty, over-long, broken rows) are skipped and counted, or
-    with `bad="error"` stop the reading at the first. The other filters are off until set. Lengths are
-    counted in words between white space or, for scripts that write without spaces, in characters.
-    """
+    """Which training examples are left out. Of validation and test text, only unusable lines are left out."""
 
     bad: Literal["skip", "error"] = "skip"
+    """What happens at an unusable line: not UTF-8, NUL, empty, too long, or a broken row.
+
+    `skip` leaves it out and counts it. `error` stops with its file and line number. Empty lines of running
+    text are text.
+    """
     longest_line: int = Field(default=1_000_000, ge=1)
+    """Longest usable line, in bytes."""
     unit: Literal["words", "characters"] = "words"
+    """What `min_length`, `max_length` and `max_ratio` count: words between spaces, or characters.
+
+    Characters are for scripts without spaces.
+    """
     min_length: int | None = Field(default=None, ge=1)
+    """Examples with a shorter text are left out."""
     max_length: int | None = Field(default=None, ge=1)
+    """Examples with a longer text are left out."""
     max_ratio: float | None = Field(default=None, ge=1)
+    """Pairs are left out if one side, either one, is more than this many times longer than the other."""
     drop_duplicates: bool = False
+    """Whether an example that occurred before is left out: the same pair, or the same text and label."""
 
 
 class Record(NamedTuple):

@@ -1,7 +1,7 @@
 """TrainingSettings: the [training] table of a run file.
 
-Loads no torch. Names of optimizers, schedules and averages are checked by the Trainer, against the live
-tables of the room.
+Loads no torch. Names of optimizers, schedules and averages are checked by `check_names` and by the Trainer,
+against the live tables of the room.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from regard.errors import SettingError
 from regard.settings import Settings
+from regard.tables import NamedIn
 
 Steps = Annotated[int, Field(ge=1, le=1 << 40)]
 Factor = Annotated[float, Field(gt=0, le=1e6)]
@@ -38,47 +39,102 @@ MAY_CHANGE = (
 class TrainingSettings(Settings):
     """How a model is trained; the same for every objective."""
 
-    steps: Steps = 10_000  # updates of the weights
-    seed: Annotated[int, Field(ge=0, le=(1 << 63) - 1)] = 1  # of everything random: dropout above all
-    accumulate: Annotated[int, Field(ge=1, le=1 << 16)] = (
-        1  # pieces a step's batch is cut into, to save memory
-    )
-    workers: Annotated[int, Field(ge=1, le=256)] = (
-        1  # pieces worked on at once, each by threads of its own: 2 trains a small model faster on a CPU
-    )
+    steps: Steps = 10_000
+    """Number of updates of the weights; training ends after the last, or earlier with `patience`."""
+    seed: Annotated[int, Field(ge=0, le=(1 << 63) - 1)] = 1
+    """Seed of all random numbers of training: new weights, dropout, the order of batches, masking.
 
-    optimizer: str = "adamw"  # or "muon"
-    rate: Factor = 1e-3  # the highest learning rate, where the schedule's factor is 1
-    schedule: str = "inverse-sqrt"  # or "cosine", "linear", "constant"
-    warmup: Annotated[int, Field(ge=0, le=1 << 40)] = 400  # steps in which the rate rises from 0
-    final_rate: Annotated[float, Field(ge=0, le=1)] = 0.0  # where cosine and linear end, as a share of rate
-    betas: tuple[Share, Share] = (0.9, 0.98)  # of Adam: how slowly mean and square of gradients change
-    epsilon: Factor = 1e-9  # of Adam, the paper's
-    weight_decay: Annotated[float, Field(ge=0, le=10)] = 0.01  # not of norms, biases and embeddings
-    embedding_decay: Annotated[float, Field(ge=0, le=10)] = 0.0  # of embeddings, learned positions
-    momentum: Share = 0.95  # of Muon
-    matrix_rate: Factor = 1.0  # of Muon: the rate of matrices, as a multiple of rate
-    clip: Factor | None = 1.0  # the longest gradient over all parameters; None lets any length pass
+    The automatic validation split does not depend on it.
+    """
+    accumulate: Annotated[int, Field(ge=1, le=1 << 16)] = 1
+    """Number of pieces that the batch of a step is divided into, to need less memory.
 
-    freeze: tuple[str, ...] = ()  # what does not learn, by pattern: ["source.*", "encoder.blocks.0.*"]
-    body_rate: Factor = 1.0  # the rate of all but the head, as a multiple of rate: below 1 to fine-tune
-    head_rate: Factor = 1.0  # the rate of the head, as a multiple of rate
+    The pieces are computed one after the other and their gradients are added. It divides the batch: the
+    batch of a step stays as large as before, and the result is the same apart from dropout and rounding.
+    """
+    workers: Annotated[int, Field(ge=1, le=256)] = 1
+    """Number of pieces of a batch that are computed at the same time on a CPU, sharing its threads.
 
-    average: str = "none"  # weights to use: the trained ones, or "ema", or the mean of the "last"
-    average_decay: Share = 0.999  # of ema: how slowly it follows
-    average_last: Annotated[int, Field(ge=1, le=1000)] = (
-        5  # of last: how many states are averaged; all are held
-    )
-    average_every: Steps = 100  # of last: steps between two of them
+    Together with `accumulate` the batch is divided into `accumulate x workers` pieces. 2 trains a small model
+    faster on two or more cores. On an accelerator it is 1. With `compile` it must be 1.
+    """
 
-    validate_every: Steps | None = 500  # steps between two validations; None: only at the end
-    patience: Annotated[int, Field(ge=1)] | None = None  # stop after so many validations without a better one
+    optimizer: Annotated[str, NamedIn("regard.training.optimizers", "OPTIMIZERS")] = "adamw"
+    """The optimizer. `muon` updates the matrices of the blocks with Muon and all else with AdamW."""
+    rate: Factor = 1e-3
+    """The highest learning rate, reached at the end of the warm-up."""
+    schedule: Annotated[str, NamedIn("regard.training.schedule", "SCHEDULES")] = "inverse-sqrt"
+    """How the learning rate falls after the warm-up.
 
-    save_every: Steps | None = 500  # steps between two checkpoints; None: only the best and the last
-    keep_last: Annotated[int, Field(ge=2, le=10_000)] = 2  # checkpoints kept besides the best
-    keep_weights_every: Steps | None = None  # steps between weights kept for good, from the first on
+    `inverse-sqrt` is the paper's (section 5.3) and does not end. `cosine` and `linear` reach
+    `rate x final_rate` at the last step.
+    """
+    warmup: Annotated[int, Field(ge=0, le=1 << 40)] = 400
+    """Number of first steps in which the learning rate rises from 0 to `rate`.
 
-    compile: bool = False  # let torch.compile make the model faster, where a compiler is present
+    With `cosine` and `linear` it must be below `steps`.
+    """
+    final_rate: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Learning rate of the last step with `cosine` and `linear`, as a share of `rate`."""
+    betas: tuple[Share, Share] = (0.9, 0.98)
+    """Decay of Adam's running means: of the gradient, and of its square."""
+    epsilon: Factor = 1e-9
+    """Added to the denominator of Adam's update."""
+    weight_decay: Annotated[float, Field(ge=0, le=10)] = 0.01
+    """Decoupled weight decay: each step multiplies weights by `1 - learning rate x weight_decay`.
+
+    It applies to the matrices of the blocks and the head, not to norms, biases, embeddings and learned
+    positions.
+    """
+    embedding_decay: Annotated[float, Field(ge=0, le=10)] = 0.0
+    """The weight decay of embeddings and learned positions, and of an output layer tied to embeddings."""
+    momentum: Share = 0.95
+    """Momentum of Muon."""
+    matrix_rate: Factor = 1.0
+    """Learning rate of the matrices that Muon updates, as a multiple of the learning rate."""
+    clip: Factor | None = 1.0
+    """Largest L2 norm of the gradient over all parameters; a longer gradient is scaled down to it."""
+
+    freeze: tuple[str, ...] = ()
+    """Parameters that are not trained, by patterns of their names: `["source.*", "encoder.blocks.0.*"]`."""
+    body_rate: Factor = 1.0
+    """Learning rate of all parameters outside the head, as a multiple of the learning rate.
+
+    A value below 1 is for fine-tuning. An output layer tied to the embeddings counts as body.
+    """
+    head_rate: Factor = 1.0
+    """Learning rate of the head (the output layer), as a multiple of the learning rate."""
+
+    average: Annotated[str, NamedIn("regard.training.averaging", "AVERAGES")] = "none"
+    """Which weights are validated and become the model.
+
+    `none` takes the trained weights, `ema` their exponential moving average, `last` the mean of the last few
+    states. Training itself goes on with the trained weights.
+    """
+    average_decay: Share = 0.999
+    """For `ema`: the share of the average that a step keeps. 0.999 averages about 1000 steps."""
+    average_last: Annotated[int, Field(ge=1, le=1000)] = 5
+    """For `last`: number of states that are averaged. All are held in memory."""
+    average_every: Steps = 100
+    """For `last`: number of steps between two of these states."""
+
+    validate_every: Steps | None = 500
+    """Number of steps between two validations; `"none"` validates only at the end."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Training ends after this number of validations in a row without a new best; if not set, it does not."""
+
+    save_every: Steps | None = 500
+    """Number of steps between two checkpoints; `"none"` saves only the best and the last."""
+    keep_last: Annotated[int, Field(ge=2, le=10_000)] = 2
+    """Number of newest checkpoints that are kept. The best one is kept besides; older ones are deleted."""
+    keep_weights_every: Steps | None = None
+    """Number of steps between two copies of the weights in `weights/`, which are never deleted.
+
+    The first is that of step 0. They show how attention formed in training.
+    """
+
+    compile: bool = False
+    """Whether torch.compile compiles the blocks of the model. It is left out where there is no compiler."""
 
     @field_validator("betas", "freeze", mode="before")
     @classmethod
