@@ -9,7 +9,7 @@
     ├── DataError            text or labels that cannot be read as they are
     ├── CheckpointError      a model folder or training state that cannot be trusted
     └── TrainingError        a run that cannot start or go on
-        └── Interrupted      a run that a signal has ended, saved            exit 130 or 143
+        └── Interrupted      a run that a signal has ended, saved            exit 129, 130 or 143
 
 A message is one line: the value, the rule, the next action.
 """

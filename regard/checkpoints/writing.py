@@ -129,6 +129,12 @@ def _put_in_place(making: Path, target: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def standing(target: Path) -> Path:
+    """Where a folder is to be read: under its name, or set aside where its writer stopped between renames."""
+    aside = target.parent / f"{REPLACED}{target.name}"
+    return aside if aside.is_dir() and not target.exists() else target
+
+
 def remove_folder(folder: Path) -> None:
     """Remove a folder that is known by its name; killed midway, it leaves no half of it under that name."""
     away = folder.parent / f"{UNFINISHED}{folder.name}-{secrets.token_hex(4)}"

@@ -3,6 +3,9 @@
 OUT/checkpoints/step-00000100/   a model folder and the training state beside it
 OUT/weights/step-00000100/       a model folder that is kept for good
 OUT/run.lock                     who writes here
+
+Where a run goes on from an earlier checkpoint, what later steps left in both folders is renamed to
+abandoned-step-N. It is removed once the run has a checkpoint of step N or later, or has come to its end.
 """
 
 from __future__ import annotations
@@ -14,13 +17,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 from regard.checkpoints.reading import check_manifest
-from regard.checkpoints.writing import cannot_write, new_folder, remove_folder, sweep, write_file
+from regard.checkpoints.writing import (
+    REPLACED,
+    cannot_write,
+    new_folder,
+    remove_folder,
+    standing,
+    sweep,
+    write_file,
+)
 from regard.errors import CheckpointError, TrainingError
 from regard.training.lock import Lock
 
 log = logging.getLogger("regard.training")
 
 Write = Callable[[Path], None]
+
+STEP, ABANDONED = "step-", "abandoned-step-"
 
 
 class Saves:
@@ -59,12 +72,12 @@ class Saves:
         self._lock.release()
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, in order."""
-        return _numbers(self.checkpoints)
+        """The steps that have a checkpoint, in order; one whose replacement was cut short counts."""
+        return sorted({*_numbers(self.checkpoints, STEP), *_numbers(self.checkpoints, REPLACED + STEP)})
 
     def kept(self) -> list[int]:
         """The steps whose weights are kept for good, in order."""
-        return _numbers(self.weights)
+        return _numbers(self.weights, STEP)
 
     def path(self, step: int) -> Path:
         """Where the checkpoint of a step is, or would be."""
@@ -90,31 +103,44 @@ class Saves:
         steps = self.steps()
         for step in steps[:-keep_last]:
             if step != best:
-                try:
-                    remove_folder(self.path(step))
-                except OSError as error:  # it costs room, not the run
-                    log.warning("cannot remove %s: %s", self.path(step), error.strerror or error)
+                _remove(self.path(step))
 
     def newest_good(self) -> Path | None:
         """The latest checkpoint without damage; for each damaged one that is passed over, a warning."""
         for step in reversed(self.steps()):
+            folder = standing(self.path(step))
             try:
-                check_manifest(self.path(step))
-                return self.path(step)
+                check_manifest(folder)
+                return folder
             except CheckpointError as error:
                 log.warning("%s; going back to the checkpoint before it", error)
         return None
 
     def abandon_after(self, step: int) -> None:
-        """Set aside the checkpoints of later steps: whoever goes on from this one writes them anew."""
-        for later in self.steps():
-            if later > step:
-                aside = self.checkpoints / f"abandoned-{self.path(later).name}"
-                shutil.rmtree(aside, ignore_errors=True)
-                self.path(later).rename(aside)
-                log.warning("%s is later than step %d and now called %s", self.path(later), step, aside.name)
+        """Set aside what later steps left: a run that goes on from this one makes it anew."""
+        for folder in (self.checkpoints, self.weights):
+            for later in _numbers(folder, STEP):
+                if later > step:
+                    path, aside = folder / f"{STEP}{later:08}", folder / f"{ABANDONED}{later:08}"
+                    shutil.rmtree(aside, ignore_errors=True)
+                    path.rename(aside)
+                    log.warning("%s is later than step %d and now called %s", path, step, aside.name)
+
+    def remove_abandoned(self, step: int | None = None) -> None:
+        """Remove what was set aside, of steps up to this one or of all."""
+        for folder in (self.checkpoints, self.weights):
+            for abandoned in _numbers(folder, ABANDONED):
+                if step is None or abandoned <= step:
+                    _remove(folder / f"{ABANDONED}{abandoned:08}")
 
 
-def _numbers(folder: Path) -> list[int]:
-    names = (path.name.removeprefix("step-") for path in folder.glob("step-*"))
+def _numbers(folder: Path, prefix: str) -> list[int]:
+    names = (path.name.removeprefix(prefix) for path in folder.glob(f"{prefix}*"))
     return sorted(int(name) for name in names if name.isdecimal())
+
+
+def _remove(folder: Path) -> None:
+    try:
+        remove_folder(folder)
+    except OSError as error:  # it costs room, not the run
+        log.warning("cannot remove %s: %s", folder, error.strerror or error)

@@ -11,12 +11,22 @@ from types import FrameType
 from typing import Any
 
 
+def hangup() -> tuple[int, ...]:
+    """SIGHUP, where the system has it and it is not ignored."""
+    number = getattr(signal, "SIGHUP", None)  # Windows has none
+    return () if number is None or signal.getsignal(number) == signal.SIG_IGN else (number,)
+
+
 class BrokenOff(BaseException):
     """Raised inside `breaking_off`; no Exception, so that nobody there takes it for an error of his own."""
 
 
 class Interruption:
-    """While entered, SIGTERM and SIGINT are noted; a second one ends the process at once."""
+    """While entered, SIGTERM, SIGINT and SIGHUP are noted; a second signal ends the process at once.
+
+    SIGHUP is no such second signal: a terminal that closes may send it more than once. Where it is ignored,
+    as under nohup, it stays ignored.
+    """
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -25,7 +35,7 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():  # only there may handlers be set
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, *hangup()):
                 self._before[number] = signal.signal(number, self._note)
         return self
 
@@ -46,6 +56,8 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
+            if number in hangup():
+                return
             os._exit(128 + number)
         self.signal = number
         if self._breaks_off:

@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.checkpoints.reading import check_manifest
+from regard.checkpoints.writing import standing
 from regard.errors import CheckpointError, Interrupted, TrainingError
 from regard.text.batches import BatchSource
 from regard.text.pair import Tokenizers
@@ -107,7 +109,7 @@ class Trainer:
         self.progress, changes = self.state.restore(folder)
         self._resumed = folder
         self._miss_the_best()
-        if self.saves is not None and folder == self.saves.path(self.progress.step):
+        if self.saves is not None and folder == standing(self.saves.path(self.progress.step)):
             self._saved = replace(self.progress)
         for change in changes:
             log.info("resumed with another setting: %s", change)
@@ -115,10 +117,14 @@ class Trainer:
         return True
 
     def _miss_the_best(self) -> None:
-        """Where the best checkpoint is gone, the next validation is the best again."""
+        """Where the best checkpoint is gone or damaged, the next validation is the best again."""
         best, saves = self.progress.best, self.saves
-        if saves is not None and best is not None and not saves.path(best.step).is_dir():
-            log.warning("the best checkpoint, of step %d, is not in %s any more", best.step, saves.out)
+        if saves is None or best is None:
+            return
+        try:
+            check_manifest(standing(saves.path(best.step)))
+        except CheckpointError as error:
+            log.warning("the best checkpoint, of step %d, cannot be used: %s", best.step, error)
             self.progress.best = None
 
     def _find(self, path: Path | None) -> Path | None:
@@ -129,7 +135,7 @@ class Trainer:
             if found is None:
                 raise CheckpointError(f"{path} holds no checkpoint that can be trusted; start a new run")
             return found
-        return path
+        return standing(path)
 
     def train(self) -> Outcome:
         """Train to the end. A signal leaves a complete checkpoint and raises Interrupted."""
@@ -137,10 +143,12 @@ class Trainer:
             try:
                 self._open()
                 reason = self._run(interruption)
+                if self.saves is not None:
+                    self.saves.remove_abandoned()
+                self._tell(Finished(self.progress.step, reason))
             finally:
                 if self.saves is not None:
                     self.saves.close()
-        self._tell(Finished(self.progress.step, reason))
         best = self.progress.best
         folder = self.saves.path(best.step) if self.saves is not None and best is not None else None
         return Outcome(self.progress.step, reason, best, folder)
@@ -282,6 +290,7 @@ class Trainer:
         self._tell(Saving(progress.step))
         path = self.saves.save(progress.step, lambda folder: self.state.write(folder, progress))
         self.saves.prune(self.settings.keep_last, progress.best and progress.best.step)
+        self.saves.remove_abandoned(progress.step)
         self._saved = replace(progress)
         self._tell(Saved(progress.step, path, time.perf_counter() - begun))
 

@@ -27,6 +27,7 @@ from regard.training import saves
 from regard.training.events import StepDone
 from regard.training.lock import Lock
 from regard.training.settings import MAY_CHANGE
+from regard.training.state import Best
 from regard.training.trainer import Trainer
 
 from . import toy
@@ -131,6 +132,49 @@ def test_a_second_signal_ends_at_once(tmp_path):
     assert again.train().step == 10
 
 
+@posix
+def test_a_kill_between_the_renames_of_the_only_checkpoint_is_resumed(tmp_path):
+    values = {"steps": 9, "validate_every": 4, "save_every": None}
+    whole = straight(tmp_path / "a", **values)
+    run = tmp_path / "b"
+    first = toy.trainer(run, values, [toy.kill_after(4, signal.SIGTERM)])
+    with pytest.raises(Interrupted):  # saved before it is validated: the next process replaces it
+        first.train()
+    ended = program(run, values, "--resume", "--kill-between-renames")
+    assert ended.returncode == 9, ended.stderr
+    assert [name.split("-")[0] for name in names(run / "checkpoints")] == [".replaced", ".unfinished"]
+    reader = toy.trainer(None, values)
+    assert reader.resume(run)
+    assert reader.progress.step == 4
+    for path in (None, run / "checkpoints" / "step-00000004"):
+        copy = shutil.copytree(run, tmp_path / str(path is None))
+        again = toy.trainer(copy, values)
+        assert again.resume(path and copy / path.relative_to(run))
+        again.train()
+        assert contents(whole.saves.path(9)) == contents(again.saves.path(9))
+        assert not list(copy.rglob(".*"))
+
+
+@posix
+def test_a_closed_terminal_saves_as_any_signal_does(tmp_path):
+    hangup = str(int(signal.SIGHUP))
+    ended = program(tmp_path, {"save_every": None}, "--kill-after", "3", hangup, "2")
+    assert ended.returncode == 129
+    assert "ended by signal 1 after step 3" in ended.stderr
+    assert saves.Saves(tmp_path).steps() == [3]
+
+
+@posix
+def test_a_hangup_that_is_ignored_stays_ignored(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        trainer = toy.trainer(tmp_path, {}, [toy.kill_after(3, signal.SIGHUP)])
+        assert trainer.train().step == 10
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork there")
 def test_a_run_killed_at_any_instant_resumes_by_itself(tmp_path):
     values = {"steps": 10**6, "save_every": 1, "validate_every": None, "average": "ema"}
@@ -162,15 +206,17 @@ def test_a_signal_breaks_a_validation_off_and_it_is_made_good(tmp_path):
     assert second.saves.steps() == whole.saves.steps()
 
 
-def test_a_best_that_is_gone_is_not_waited_for(tmp_path, caplog):
-    first = straight(tmp_path, validate_every=5, save_every=5)
-    best = first.progress.best.step
-    shutil.rmtree(first.saves.path(best))
+@pytest.mark.parametrize("lose", [shutil.rmtree, lambda folder: damage(folder, "model.safetensors")])
+def test_a_best_that_is_gone_or_damaged_is_not_waited_for(tmp_path, caplog, lose):
+    first = straight(tmp_path, steps=6, validate_every=5, save_every=5)
+    first.progress.best = Best(5, first.progress.best.value)
+    first._save()
+    lose(first.saves.path(5))
     again = toy.trainer(tmp_path, {"steps": 12, "validate_every": 5, "save_every": 5})
     with caplog.at_level(logging.WARNING, "regard.training"):
         assert again.resume()
-    outcome = again.train()
-    assert outcome.best_folder.is_dir()
+    assert "the best checkpoint, of step 5, cannot be used" in caplog.text
+    check_manifest(again.train().best_folder)
 
 
 @posix
@@ -227,14 +273,45 @@ def test_a_path_may_be_a_run_or_a_checkpoint(tmp_path):
         toy.trainer(None, {}).resume(tmp_path / "nowhere")
 
 
-def test_going_on_from_an_earlier_checkpoint_sets_the_later_ones_aside(tmp_path):
-    first = straight(tmp_path, save_every=5, validate_every=None)
-    last = contents(first.saves.path(10))
-    again = toy.trainer(tmp_path, {"validate_every": None})
-    again.resume(first.saves.path(5))
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@posix
+def test_what_later_steps_left_is_set_aside_and_removed_when_they_are_passed(tmp_path):
+    values = {"steps": 9, "save_every": 3, "keep_weights_every": 3, "keep_last": 9, "validate_every": None}
+    first = straight(tmp_path, **values)
+    last = contents(first.saves.path(9))
+    again = toy.trainer(tmp_path, values, [toy.kill_after(4, signal.SIGTERM)])
+    again.resume(first.saves.path(3))
+    with pytest.raises(Interrupted):
+        again.train()
+    assert contents(tmp_path / "checkpoints" / "abandoned-step-00000009") == last
+    assert names(tmp_path / "weights") == [
+        "abandoned-step-00000006", "abandoned-step-00000009", "step-00000000", "step-00000003",
+    ]  # fmt: skip
+    again = toy.trainer(tmp_path, values, [toy.kill_after(7, signal.SIGTERM)])
+    assert again.resume()
+    with pytest.raises(Interrupted):
+        again.train()
+    assert names(tmp_path / "checkpoints")[0] == "abandoned-step-00000009"
+    assert names(tmp_path / "weights")[:2] == ["abandoned-step-00000009", "step-00000000"]
+    again = toy.trainer(tmp_path, values)
+    assert again.resume()
     again.train()
-    assert contents(again.saves.path(10)) == last
-    assert contents(tmp_path / "checkpoints" / "abandoned-step-00000010") == last
+    assert contents(again.saves.path(9)) == last
+    assert names(tmp_path / "weights") == [f"step-{step:08}" for step in (0, 3, 6, 9)]
+    assert not list(tmp_path.rglob("abandoned*"))
+
+
+def test_snapshots_of_another_trajectory_are_never_mixed_in(tmp_path):
+    values = {"steps": 9, "save_every": 3, "keep_weights_every": 2, "keep_last": 9, "validate_every": None}
+    first = straight(tmp_path, **values)
+    again = toy.trainer(tmp_path, {**values, "steps": 7, "keep_weights_every": 4, "rate": 0.01})
+    again.resume(first.saves.path(3))
+    again.train()
+    assert names(tmp_path / "weights") == ["step-00000000", "step-00000002", "step-00000004"]
+    assert names(tmp_path / "checkpoints") == ["step-00000003", "step-00000006", "step-00000007"]
 
 
 # What may change, and what may not

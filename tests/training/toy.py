@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from regard.checkpoints.writing import REPLACED
 from regard.errors import RegardError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
@@ -94,6 +95,19 @@ def kill_after(step: int, number: int, times: int = 1):
     return observe
 
 
+def kill_between_renames() -> None:
+    """End this process when the old folder is set aside and the new one is not in its place yet."""
+    rename = Path.rename
+
+    def killed(path: Path, target: Path) -> Path:
+        done = rename(path, target)
+        if target.name.startswith(REPLACED):
+            os._exit(9)
+        return done
+
+    Path.rename = killed
+
+
 def train(out: Path, values: dict, resume: bool = False, observers=()) -> int:
     """Train as a program does; the exit code."""
     torch.set_num_threads(1)
@@ -144,7 +158,10 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--kill-after", type=int, nargs=3, metavar=("STEP", "SIGNAL", "TIMES"))
     parser.add_argument("--kill-at-random", type=int, nargs=2, metavar=("TIMES", "SEED"))
+    parser.add_argument("--kill-between-renames", action="store_true")
     given = parser.parse_args()
+    if given.kill_between_renames:
+        kill_between_renames()
     if given.kill_at_random:
         kill_at_random(given.out, given.settings, *given.kill_at_random)
         return 0
