@@ -14,7 +14,7 @@ def files(meaning: str) -> Any:
 
 Source = Annotated[list[str] | None, files("Sentences to translate; may be gzip or a pattern.")]
 Target = Annotated[list[str] | None, files("Their translations, line by line.")]
-Tsv = Annotated[list[str] | None, files("Both in one table.")]
+Tsv = Annotated[list[str] | None, files("Both in one table: TSV, CSV or JSONL.")]
 PlainText = Annotated[list[str] | None, files("Plain text.")]
 Labelled = Annotated[list[str] | None, files("Texts with labels: TSV, CSV or JSONL.")]
 Settings = Annotated[

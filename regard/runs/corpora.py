@@ -144,7 +144,7 @@ def _pairs(data: DataTable, part: str) -> ParallelText | None:
         return ParallelText(source, target, filters)
     if table is None:
         return None
-    return ParallelText(table, None, filters, columns=data.columns, header=data.header)
+    return ParallelText(table, None, filters, data.columns, data.header, data.format)
 
 
 def _table(data: DataTable, part: str) -> LabelledText | None:
@@ -152,7 +152,7 @@ def _table(data: DataTable, part: str) -> LabelledText | None:
     if files is None:
         return None
     filters = data.filters if part == "train" else type(data.filters)(bad=data.filters.bad)
-    return LabelledText(files, data.text_column, data.label_column, data.header, filters=filters)
+    return LabelledText(files, data.text_column, data.label_column, data.header, data.format, filters)
 
 
 def _lines(data: DataTable, part: str) -> PlainText | None:

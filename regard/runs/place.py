@@ -26,7 +26,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.tables import DataTable
 
 # How tables are read, which a run knows.
-READING = {"columns", "text_column", "label_column", "header", "lines"}
+READING = {"format", "columns", "text_column", "label_column", "header", "lines"}
 
 
 @dataclass(frozen=True)

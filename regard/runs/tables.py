@@ -27,11 +27,11 @@ class DataTable(Settings):
     target: Files = None
     """Their translations, line by line."""
     tsv: Files = None
-    """Sentences and translations in one table, in place of `source` and `target`."""
+    """Sentences and translations in one table, in place of `source` and `target`: TSV, CSV or JSONL."""
     text: Files = None
     """Plain text, for `writing` and `masked`."""
     labelled: Files = None
-    """A table of texts and labels: TSV, CSV or JSONL, by the ending of the file's name."""
+    """A table of texts and labels: TSV, CSV or JSONL."""
     valid_source: Files = None
     """The source of the validation split. Without validation files, `held_out` applies."""
     valid_target: Files = None
@@ -45,6 +45,8 @@ class DataTable(Settings):
     test: Files = None
     """The test split as a file of the kind of `tsv`, `text` or `labelled`."""
 
+    format: Literal["tsv", "csv", "jsonl"] | None = None
+    """What all tables are. Without it the ending of each file's name decides (.tsv, .csv, .jsonl)."""
     columns: tuple[int | str, int | str] = (0, 1)
     """The columns of source and target in `tsv`: two numbers from 0, or two names from the first line."""
     text_column: int | str = "text"

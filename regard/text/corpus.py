@@ -15,7 +15,7 @@ from pydantic import Field
 
 from regard.errors import DataError
 from regard.settings import Settings
-from regard.text.columns import Column, Wanted, read_rows
+from regard.text.columns import Column, Wanted, kind_of, read_rows
 from regard.text.reading import EMPTY, Line, Paths, files_digest, find_files, read_lines
 from regard.text.report import Place, Report
 
@@ -76,7 +76,8 @@ class Record(NamedTuple):
 class ParallelText:
     """Pairs from two sets of files that match line by line, or from one set of tables with two columns.
 
-    `columns`, `header` and `format` concern tables only; columns.py states the rule for headers.
+    `columns`, `header` and `format` concern tables only; columns.py states the rule for headers. Without a
+    format each file's name decides, and a name that does not say it is that of a TSV file.
     """
 
     def __init__(
@@ -86,12 +87,12 @@ class ParallelText:
         filters: Filters | None = None,
         columns: tuple[Column, Column] = (0, 1),
         header: bool | None = None,
-        format: str = "tsv",
+        format: str | None = None,
     ):
         self.filters = filters or Filters()
         self.report = Report()
-        self._format = format
         self._source = find_files(source)
+        self._formats = [format or kind_of(path, "tsv") for path in self._source]
         self._target = find_files(target) if target is not None else None
         self._wanted = Wanted(columns, header)
         if self._target is not None and len(self._source) != len(self._target):
@@ -107,14 +108,14 @@ class ParallelText:
     def identity(self) -> str:
         """A digest of the files and of every setting that decides what is kept."""
         files = self._source + (self._target or [])
-        return _digest("parallel", files_digest(files), len(files), self._wanted, self._format, self.filters)
+        kinds = "tsv" if self._target is not None else " ".join(sorted(set(self._formats)))
+        return _digest("parallel", files_digest(files), len(files), self._wanted, kinds, self.filters)
 
     def _records(self) -> Iterator[Record]:
         longest = self.filters.longest_line
         if self._target is None:
-            return chain.from_iterable(
-                _rows(path, self._wanted, self._format, longest) for path in self._source
-            )
+            tables = zip(self._source, self._formats, strict=True)
+            return chain.from_iterable(_rows(path, self._wanted, kind, longest) for path, kind in tables)
         files = zip(self._source, self._target, strict=True)
         return chain.from_iterable(_side_by_side(source, target, longest) for source, target in files)
 

@@ -116,6 +116,18 @@ def test_accuracy_agrees_with_the_confusion(small, tmp_path):
     assert "shortened 1 texts" in str(cut)
 
 
+@pytest.mark.parametrize("name", ["test.csv", "test.jsonl", "test.txt"])
+def test_pairs_to_score_come_from_tables_too(copied, tmp_path, name):
+    table = tmp_path / name
+    json_lines = '{"a": "a b c d", "b": "a b"}\n{"a": "b c d e", "b": "c"}\n'
+    table.write_text(
+        json_lines if name != "test.csv" else 'a,b\n"a b c d",a b\nb c d e,c\n', encoding="utf-8"
+    )
+    reading = {"columns": ["a", "b"]} | ({"format": "jsonl"} if name == "test.txt" else {})
+    found = evaluate(copied.folder, files={"tsv": str(table), **reading}, asked=Asked(beams=1)).evaluations[0]
+    assert (found.examples, found.skipped, found.part) == (2, {}, str(table))
+
+
 def test_lines_that_cannot_be_scored_are_counted(copied, tmp_path):
     for side in ("source", "target"):
         (tmp_path / side).write_text("a b c d\n\nb c d e\n" + "a " * 500 + "\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def skipped(material: Material) -> dict[str, int]:
 def test_every_setting_of_these_tables_is_tried_here_or_named():
     """A setting that nobody tries may be parsed and ignored: add it to a test, and here."""
     tried = {
-        "source", "target", "tsv", "text", "labelled", "valid_source", "valid_target", "valid", "columns",
-        "text_column", "label_column", "header", "lines", "held_out", "most_held_out", "filters",
+        "source", "target", "tsv", "text", "labelled", "valid_source", "valid_target", "valid", "format",
+        "columns", "text_column", "label_column", "header", "lines", "held_out", "most_held_out", "filters",
         "kind", "vocabulary", "joint", "normalisation", "lowercase", "min_count",
         "sentences", "beams", "length_penalty", "backwards", "samples", "sample_tokens", "prompt",
         "temperature",
@@ -91,6 +92,40 @@ def test_a_table_has_columns_by_number_and_by_name(files, tmp_path):
     unknown = read("translation", {"tsv": headed, "columns": [1, 2]})
     counts = [found.train.report.kept + found.valid.data.report.kept for found in (named, numbered, unknown)]
     assert counts == [64, 64, 65]
+
+
+def as_table(kind: str, pairs: list[tuple[str, str]]) -> list[str]:
+    """Lines of a table with a column that nobody asks for and the columns en and fr."""
+    if kind == "jsonl":
+        return [json.dumps({"fr": target, "n": 1, "en": source}) for source, target in pairs]
+    mark, quote = {"csv": (",", '"'), "tsv": ("\t", "")}[kind]
+    rows = [("1", f"{quote}{source}{quote}", target) for source, target in pairs]
+    return [mark.join(row) for row in [("n", "en", "fr"), *rows]]
+
+
+@pytest.mark.parametrize("kind", ["tsv", "csv", "jsonl"])
+def test_pairs_come_from_a_table_of_each_format(files, tmp_path, kind):
+    expected = read("translation", files)
+    table = write(tmp_path / f"pairs.{kind}", as_table(kind, PAIRS))
+    valid = write(tmp_path / "valid.jsonl", as_table("jsonl", PAIRS[:3]))
+    found = read("translation", {"tsv": table, "columns": ["en", "fr"]})
+    assert found.train["source"].ids.tolist() == expected.train["source"].ids.tolist()
+    assert found.train["target"].ids.tolist() == expected.train["target"].ids.tolist()
+    own = read("translation", {"tsv": table, "valid": valid, "columns": ["en", "fr"]})
+    assert own.valid.examples == PAIRS[:3]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_table_under_any_name_has_the_format_that_is_set(tmp_path, kind):
+    table = write(tmp_path / "pairs.txt", as_table(kind, PAIRS))
+    found = read("translation", {"tsv": table, "columns": ["en", "fr"], "format": kind})
+    assert found.train.report.kept + found.valid.data.report.kept == len(PAIRS)
+    labelled = {"labelled": table, "valid": table, "text_column": "en", "label_column": "fr"}
+    assert len(read("classification", {**labelled, "format": kind}).words.labels) == len(PAIRS)
+    with pytest.raises(SettingError, match=r"data\.format"):
+        read("classification", labelled)
+    with pytest.raises(SettingError, match="format"):
+        read("classification", {**labelled, "format": "xlsx"})
 
 
 def test_a_labelled_table_has_columns_too(tmp_path):

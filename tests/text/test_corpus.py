@@ -36,6 +36,10 @@ def test_pairs_come_from_two_files_or_one_table(put):
     assert list(ParallelText(put("3.gz", gzip.compress(b"x\ta\ny\tb\n")), columns=(1, 0))) == expected
     named = put("4.tsv", "en\tde\na\tx\nb\ty\n")
     assert list(ParallelText(named, columns=("en", "de"))) == expected
+    several = [put("5.csv.GZ", gzip.compress(b'de,en\nx,"a"\n')), put("6.jsonl", '{"en": "b", "de": "y"}\n')]
+    assert list(ParallelText(several, columns=("en", "de"))) == expected
+    with pytest.raises(SettingError, match="keys"):
+        list(ParallelText(several[1]))
 
 
 def test_several_files_go_in_pairs(put, tmp_path):
