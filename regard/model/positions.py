@@ -23,7 +23,10 @@ from regard.tables import Table
 
 @dataclass(frozen=True)
 class Rotation:
-    """Cosines and sines by which a call's queries and keys are turned, each broadcasting to B H Q E/2."""
+    """Cosines and sines by which a call's queries and keys are turned, each broadcasting to B H Q E/2.
+
+    They are float32 at least, also for queries and keys in half precision.
+    """
 
     cosine: Tensor
     sine: Tensor
@@ -32,7 +35,7 @@ class Rotation:
         """Turn each pair (x[i], x[i + E/2]) by its token's angle."""
         left, right = x.chunk(2, dim=-1)
         turned = (left * self.cosine - right * self.sine, right * self.cosine + left * self.sine)
-        return torch.cat(turned, dim=-1)
+        return torch.cat(turned, dim=-1).to(x.dtype)
 
 
 class Positions(Protocol):
@@ -124,6 +127,14 @@ class Rotary(nn.Module):
     def __init__(self, key_width: int, theta: float = 10_000.0, scaling: RotaryScaling | None = None):
         super().__init__()
         self.register_buffer("frequencies", rotary_frequencies(key_width, theta, scaling), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
+        """Move with the model, in float32 at least: bfloat16 has no whole numbers of its own above 256."""
+        exact = self.frequencies
+        super()._apply(fn, recurse)
+        moved = self.frequencies
+        self.frequencies = exact.to(moved.device, torch.promote_types(moved.dtype, torch.float32))
+        return self
 
     def forward(self, positions: Tensor, reach: int) -> Tensor | None:
         """Nothing is added."""

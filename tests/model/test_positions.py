@@ -1,13 +1,24 @@
 """Positions: the paper's formula, the other layout, learned ones and their end, rotary ones."""
 
+import copy
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from regard.errors import SettingError, ShapeError
 from regard.model.config import ModelConfig, RotaryScaling
 from regard.model.positions import POSITIONS, Learned, Rotary, Sinusoidal, rotary_frequencies, sinusoids
+from regard.model.stepper import TorchStepper
+from regard.model.transformer import build_model
+
+HALVES = {torch.bfloat16: 2**-8, torch.float16: 2**-11}  # how finely each tells numbers apart
+SCALINGS = [
+    None,
+    RotaryScaling(kind="linear", factor=2.0),
+    RotaryScaling(kind="llama3", factor=8.0, low=1.0, high=4.0, original_context=256),
+]
 
 
 @pytest.mark.parametrize("width", [6, 7])
@@ -70,6 +81,65 @@ def test_llama3_scaling_slows_only_the_slow_ones():
     assert scaled[0] == plain[0]
     assert torch.isclose(scaled[-1], plain[-1] / 8)
     assert (scaled <= plain + 1e-12).all()
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_rotary_angles_are_float32_whatever_the_model_is_cast_to(half, scaling):
+    rotary = Rotary(8, scaling=scaling)
+    positions = torch.tensor([255, 256, 257, 1023, 1025, 40_000])
+    wanted = rotary.rotation(positions)
+    for cast in (copy.deepcopy(rotary).to(half), copy.deepcopy(rotary).double().to(half).float()):
+        found = cast.rotation(positions)
+        assert torch.equal(found.cosine, wanted.cosine)
+        assert torch.equal(found.sine, wanted.sine)
+    assert copy.deepcopy(rotary).double().rotation(positions).cosine.dtype == torch.float64
+    x = torch.randn(1, 1, len(positions), 8, generator=torch.Generator().manual_seed(0)).to(half)
+    assert rotary.rotation(positions)(x).dtype == half
+    torch.testing.assert_close(
+        rotary.rotation(positions)(x).float(), wanted(x.float()), rtol=HALVES[half], atol=0
+    )
+
+
+def half_and_its_float32(half, **changes):
+    """A model in half precision, and one with the same rounded weights that computes in float32."""
+    torch.manual_seed(0)
+    config = ModelConfig(
+        vocabulary=50, width=32, layers=2, heads=2, feed_forward_width=32, family="decoder-only",
+        positions="rotary", norm="rms", residual="pre", scale_embeddings=False, **changes,
+    )  # fmt: skip
+    exact = build_model(config).eval()
+    for matrix in (parameter for parameter in exact.parameters() if parameter.dim() == 2):
+        torch.nn.init.normal_(matrix, std=0.2)  # so large that attention has its favourites
+        matrix.data = matrix.data.to(half).float()
+    return copy.deepcopy(exact).to(half), exact
+
+
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("scaling", SCALINGS)
+@torch.inference_mode()
+def test_half_precision_is_as_near_at_far_positions_as_at_near_ones(half, scaling):
+    rounded, exact = half_and_its_float32(half, rotary_scaling=scaling)
+    ids = torch.randint(0, 50, (4, 700), generator=torch.Generator().manual_seed(1))
+    wanted = exact(ids)
+    errors = (rounded(ids).float() - wanted).abs().amax((0, 2)) / wanted.abs().max()  # of each position
+    assert errors[256:].mean() < 1.5 * errors[:256].mean()
+    assert errors.max() < 12 * HALVES[half]
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_decoding_step_in_half_precision_knows_far_positions(half):
+    rounded, exact = half_and_its_float32(half)
+    text = np.random.default_rng(2).integers(0, 50, 600)
+    found = []
+    for model in (rounded, exact):
+        stepper = TorchStepper(model)
+        assert stepper._plan is not None
+        stepper.admit([text[:580]])
+        found.append(
+            np.concatenate([stepper.step(text[i : i + 1]).log_probabilities for i in range(579, 600)])
+        )
+    assert np.abs(found[0] - found[1]).max() < 12 * HALVES[half] * np.abs(found[1]).max()
 
 
 def test_an_odd_width_has_no_halves():
