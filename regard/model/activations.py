@@ -37,9 +37,17 @@ class _GeluTanh(torch.autograd.Function):
         y = x * gate
         slope = squared.mul_(3 * _CUBIC).add_(_LINEAR)  # of u, and then of y: gate + y (1 - gate) u'
         slope.addcmul_(slope, gate, value=-1)
-        ctx.save_for_backward(torch.addcmul(gate, slope, y, out=slope))
+        ctx.save_for_backward(x, torch.addcmul(gate, slope, y, out=slope))
         return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        return gradients[0] * ctx.saved_tensors[0]
+        x, slope = ctx.saved_tensors
+        # Grad mode is on only under create_graph: then the slope must itself be a function of x.
+        return gradients[0] * (_slope(x) if torch.is_grad_enabled() else slope)
+
+
+def _slope(x: Tensor) -> Tensor:
+    """The derivative, in operations that can be differentiated again."""
+    gate = torch.sigmoid(_LINEAR * x + _CUBIC * x**3)
+    return gate + x * gate * (1 - gate) * (_LINEAR + 3 * _CUBIC * x**2)

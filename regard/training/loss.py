@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from regard.errors import UsageError
 
 HELD_LOGITS = 1 << 20  # 4 MB in float32, about what stays in a processor's cache
 
@@ -83,8 +84,12 @@ class _CrossEntropy(torch.autograd.Function):
         return total
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if torch.is_grad_enabled():  # under create_graph
+            raise UsageError(
+                "regard.training.loss.cross_entropy has no second derivative; for create_graph=True compute "
+                "the loss from the model's logits with torch.nn.functional.cross_entropy"
+            )
         return *(None if one is None else one * grad for one in ctx.saved_tensors), *(None,) * 5
 
 

@@ -25,6 +25,16 @@ def test_gradients_pass_gradcheck():
     torch.autograd.gradcheck(gelu_tanh, x)
 
 
+def test_second_derivatives_are_torchs():
+    x = torch.cat([torch.linspace(-6, 6, 101), torch.tensor([-1e3, 0.0, 1e3])]).double().requires_grad_()
+    torch.autograd.gradgradcheck(gelu_tanh, x[::7].detach().requires_grad_())
+    given, found = torch.randn(x.shape, dtype=torch.float64), []
+    for function in (gelu_tanh, lambda x: F.gelu(x, approximate="tanh")):
+        slope = torch.autograd.grad(function(x), x, given, create_graph=True)[0]
+        found.append(torch.autograd.grad((slope**2).sum(), x)[0])
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
 def test_where_nothing_learns_it_is_one_call_of_torch():
     x = torch.randn(100)
     assert torch.equal(gelu_tanh(x), F.gelu(x, approximate="tanh"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.model.dropout import drop
+from regard.model.dropout import drawing_from, drop
 
 
 def ones(*shape: int) -> torch.Tensor:
@@ -55,3 +55,11 @@ def test_the_draw_follows_the_seed():
 
 def test_everything_can_be_dropped():
     assert not drop(ones(10), 1.0, training=True).any()
+
+
+def test_dropout_can_be_differentiated_twice():
+    def dropped(x):
+        with drawing_from(torch.Generator().manual_seed(0)):
+            return drop(x.sin(), 0.5, training=True)
+
+    torch.autograd.gradgradcheck(dropped, torch.randn(9, dtype=torch.float64).requires_grad_())

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.errors import UsageError
 from regard.training.loss import cross_entropy
 
 
@@ -135,3 +136,11 @@ def test_backward_can_be_asked_twice():
     loss = cross_entropy(rows, weight, targets, bias, 0.1, 4)
     first = torch.autograd.grad(loss, weight, retain_graph=True)[0]
     assert torch.equal(first, torch.autograd.grad(loss, weight)[0])
+
+
+def test_a_second_derivative_is_refused():
+    """With a gradient penalty, torch's own once_differentiable would leave the penalty out in silence."""
+    rows, weight, bias, targets = case()
+    loss = cross_entropy(rows, weight, targets, bias)
+    with pytest.raises(UsageError, match="no second derivative"):
+        torch.autograd.grad(loss, rows, create_graph=True)
