@@ -187,7 +187,7 @@ def absent_files(page: str, package: Path) -> list[str]:
     absent, room = [], ""
     for cells in re.findall(r"^\| *([a-z]*) *\| *([^|]+?) *\|.*\|$", page, re.MULTILINE):
         room = cells[0] or room
-        names = re.findall(r"\w+(?:\.py|/)", cells[1])
+        names = re.findall(r"[\w/]+(?:\.py|/)", cells[1])
         absent += [f"{room}/{name}" for name in names if not (package / room / name).exists()]
     return absent
 

@@ -149,20 +149,3 @@ def test_pictures_are_there_and_are_put_into_words(page):
     text = page.read_text(encoding="utf-8")
     wordless = [tag for tag in re.findall(r"<img [^>]*>", text) if not re.search(r'alt="[^"]{20,}"', tag)]
     assert wordless + re.findall(r"!\[.{0,19}]\(.*", text) == []
-
-
-def paths_of_tree(drawing: str) -> list[str]:
-    """The files and folders of an indented tree, as paths."""
-    above, found = [], []
-    for line in drawing.splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        above[depth:] = [line.split()[0].rstrip("/")]
-        found.append("/".join(above))
-    return found
-
-
-def test_the_tree_in_the_readme_is_the_tree():
-    _, _, rest = DOCUMENTS[0].read_text(encoding="utf-8").partition("```text\n")
-    paths = paths_of_tree(rest.partition("```")[0])
-    assert "regard/model/attention.py" in paths
-    assert [path for path in paths if not (PROJECT / path).exists()] == []

@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from regard.inspection.wire import unpack
+from regard.inspection.render.payload import unpack
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))  # the browser and the person in front of it are those of the tests

@@ -19,7 +19,7 @@ import numpy as np
 
 from regard.bench.engines import ENGINES, Task
 from regard.bench.folders import END, Shape, write_all
-from regard.bench.turns import OURS, Case, Contender
+from regard.bench.interleaved import OURS, Case, Contender
 from regard.bench.worker import Worker
 from regard.errors import RegardError
 from regard.model.config import ModelConfig

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.bench.machine import has_compiler
+from regard.bench.interleaved import COMPILED, OURS, Case, Contender
 from regard.bench.peers import TorchDecoder, TorchTransformer, gpt2, marian
+from regard.bench.report import has_compiler
 from regard.bench.shapes import (
     LANGUAGE_MODELS,
     PAD,
@@ -20,7 +21,6 @@ from regard.bench.shapes import (
     translation_batch,
     translation_operations,
 )
-from regard.bench.turns import COMPILED, OURS, Case, Contender
 from regard.model.config import ModelConfig
 from regard.model.masks import Mask
 from regard.model.transformer import EncoderDecoder, build_model

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.bench.machine import has_compiler
+from regard.bench.interleaved import COMPILED, OURS, Case, Contender
 from regard.bench.peers import TorchDecoder, TorchTransformer, gpt2_with_head, marian_with_head
 from regard.bench.plain import PlainGPT
+from regard.bench.report import has_compiler
 from regard.bench.shapes import (
     LANGUAGE_MODELS,
     PAD,
@@ -30,7 +31,6 @@ from regard.bench.shapes import (
     translation_batch,
     translation_operations,
 )
-from regard.bench.turns import COMPILED, OURS, Case, Contender
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.collate import ParallelBatch, TextBatch

@@ -16,14 +16,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard.cli import (
-    attend,
     bench,
+    by_hand,
     complete,
     demo,
     describe,
     doctor,
     evaluate,
-    look,
+    inspect,
     read,
     remember,
     studio,
@@ -35,8 +35,8 @@ from regard.errors import RegardError
 
 # In the order that help shows them.
 THEMES = (
-    demo, studio, train, translate, complete, read, look, evaluate, remember, verify_resume, describe, attend,
-    bench, doctor,
+    demo, studio, train, translate, complete, read, inspect, evaluate, remember, verify_resume, describe,
+    by_hand, bench, doctor,
 )  # fmt: skip
 
 app = typer.Typer(

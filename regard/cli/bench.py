@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from regard.bench.turns import Case
+    from regard.bench.interleaved import Case
 
 commands = typer.Typer()
 
@@ -45,7 +45,7 @@ def model(
 ) -> None:
     """Forward and backward of the stack, beside torch.nn.Transformer and transformers."""
     from regard.bench import model as room
-    from regard.bench.machine import our_work
+    from regard.bench.report import our_work
 
     _set_threads(threads)
     _run(room.cases(compiled), case, turns, as_json, our_work if profile else None)
@@ -62,7 +62,7 @@ def train(
 ) -> None:
     """Whole training steps, beside torch.nn.Transformer, transformers and a plain GPT loop."""
     from regard.bench import train as room
-    from regard.bench.machine import our_work
+    from regard.bench.report import our_work
 
     _set_threads(threads)
     _run(room.cases(compiled), case, turns, as_json, our_work if profile else None)
@@ -103,18 +103,18 @@ def _run(
     profiled: Callable[[Case], Callable[[], Any]] | None,
 ) -> None:
     """Let the chosen cases take their turns, print what comes of each, and profile our own work if asked."""
-    from regard.bench import machine
+    from regard.bench import report
+    from regard.bench.interleaved import take_turns
     from regard.bench.report import heading, line
-    from regard.bench.turns import take_turns
     from regard.tables import Table
 
     known = Table("case", {found.name: found for found in cases})
     chosen = [known.find(name) for name in names or known]
-    peak = machine.gemm_speed()
+    peak = report.gemm_speed()
     if not as_json:
         print(heading(_set_threads(0), peak))
     for one in chosen:
         outcome = take_turns(one, turns)
         print(json.dumps(outcome.as_dict()) if as_json else line(outcome, peak), flush=True)
         if profiled:
-            print(machine.profile(profiled(one)))
+            print(report.profile(profiled(one)))

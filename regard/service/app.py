@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError, UsageError
-from regard.service.refusals import NotThere, Refused, TooLarge
+from regard.service.http_errors import NotThere, Refused, TooLarge
 
 log = logging.getLogger("regard.service")
 

@@ -10,15 +10,15 @@ import numpy as np
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
-from regard.inspection.compare import Comparison
-from regard.inspection.effect import Effect, Rivals, spell_part
-from regard.inspection.showing import side_data
-from regard.inspection.subjects import Subject
-from regard.inspection.trace import Inspection, log_softmax
-from regard.service.answers import trace
+from regard.inspection.analysis.ablation import Effect, Rivals, spell_part
+from regard.inspection.analysis.compare import Comparison
+from regard.inspection.record.inputs import Subject
+from regard.inspection.record.inspection import Inspection, log_softmax
+from regard.inspection.render.payload import side_data
+from regard.service.handlers import trace
+from regard.service.http_errors import Refused
+from regard.service.model_inputs import parts_of, write
 from regard.service.models import Entry, Models
-from regard.service.reading import parts_of, write
-from regard.service.refusals import Refused
 from regard.service.requests import CompareAsked, EffectAsked, TraceAsked
 from regard.service.traces import Trace, Traces
 

@@ -20,18 +20,18 @@ from regard.checkpoints.folder import ModelFolder, read_folder
 from regard.checkpoints.writing import MANIFEST
 from regard.demo.story.place import COMMANDS, Place, find_place
 from regard.errors import RegardError, UsageError, nearest
-from regard.service.cards import card, untrained_card
-from regard.service.course import course
-from regard.service.homes import Home, find_home, name_of
-from regard.service.learning import Learning
+from regard.service.demo_training import Learning
+from regard.service.http_errors import NotReady, NotThere
+from regard.service.locations import Home, find_home, name_of
 from regard.service.notes import DemoNotes
-from regard.service.refusals import NotReady, NotThere
+from regard.service.summaries import card, untrained_card
+from regard.service.training_progress import course
 from regard.text.pair import Tokenizers
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from regard.inspection.showing import Notes
-    from regard.inspection.subjects import Subject
+    from regard.inspection.record.inputs import Subject
+    from regard.inspection.render.payload import Notes
 
 log = logging.getLogger("regard.service")
 
@@ -97,7 +97,7 @@ class Entry:
     @cached_property
     def vocabulary(self) -> list[str]:
         """Every id that it can say, as a person reads it."""
-        from regard.inspection.showing import vocabulary
+        from regard.inspection.render.payload import vocabulary
 
         config = self.folder.config
         return vocabulary(self.writes, config.target_vocabulary or config.vocabulary)
@@ -117,7 +117,7 @@ class Entry:
     @cached_property
     def notes(self) -> Notes:
         """What may be said about its words."""
-        from regard.inspection.showing import NOTHING
+        from regard.inspection.render.payload import NOTHING
 
         return DemoNotes(self.facts) if self.facts else NOTHING
 
@@ -215,12 +215,12 @@ class Models:
 
     def _warm_up(self) -> None:
         self._wanted.wait(PATIENCE)
-        from regard.service import answers
+        from regard.service import handlers
 
         for entry in self.entries.values():
             try:
                 if entry.home is not None:
-                    answers.rehearse(entry)
+                    handlers.rehearse(entry)
             except RegardError as error:  # whoever asks for it is told
                 log.warning("%s", error)
 

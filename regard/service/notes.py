@@ -13,11 +13,11 @@ from regard.demo.glossary import gloss, nouns_by_form
 from regard.demo.nouns import NOUNS
 from regard.demo.spelling import CURLY
 from regard.errors import UsageError
-from regard.service.homes import find_home
+from regard.service.locations import find_home
 
 if TYPE_CHECKING:
-    from regard.inspection.showing import Notes
-    from regard.inspection.tokens import Side
+    from regard.inspection.record.tokens import Side
+    from regard.inspection.render.payload import Notes
 
 IT = "it"
 SAYS_IT = re.compile(r"(he or |she or )?it\b")
@@ -83,7 +83,7 @@ class DemoNotes:
 
 def notes_of(folder: Path) -> Notes:
     """What may be said about the words of the model in a folder."""
-    from regard.inspection.showing import NOTHING
+    from regard.inspection.render.payload import NOTHING
 
     try:
         facts = find_home(folder).facts()

@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Any
 
 from regard.errors import nearest
-from regard.inspection.trace import Inspection
-from regard.service.refusals import NotThere, Refused
+from regard.inspection.record.inspection import Inspection
+from regard.service.http_errors import NotThere, Refused
 from regard.service.traces import Trace
 
 KINDS = {

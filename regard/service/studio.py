@@ -11,8 +11,8 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
 from regard.service.app import answer, make_app, not_there, read_body, sheet
+from regard.service.http_errors import Busy, Malformed
 from regard.service.models import Models
-from regard.service.refusals import Busy, Malformed
 from regard.service.requests import (
     Asked,
     ClassifyAsked,
@@ -72,11 +72,11 @@ def file_of(folder: Path, name: str) -> Response:
     raise not_there()
 
 
-def _answers() -> Any:
+def _handlers() -> Any:
     """What works answers out; with it comes torch, which the page itself does not wait for."""
-    from regard.service import answers
+    from regard.service import handlers
 
-    return answers
+    return handlers
 
 
 def _comparing() -> Any:
@@ -129,7 +129,7 @@ def _of_traces(models: Models, traces: Traces) -> APIRouter:
 
     @routes.post("/trace")
     def trace(asked: Annotated[TraceAsked, Depends(body_of(TraceAsked))]) -> Response:
-        return answer(_answers().trace(models, traces, asked).told)
+        return answer(_handlers().trace(models, traces, asked).told)
 
     @routes.get("/trace/{name}/overview")
     def overview(name: str) -> Response:
@@ -137,19 +137,19 @@ def _of_traces(models: Models, traces: Traces) -> APIRouter:
 
     @routes.get("/trace/{name}/attention/{kind}/{layer}")
     def attention(name: str, kind: str, layer: int, words: Annotated[int, Query(ge=0, le=1)] = 0) -> Response:
-        return sheet(_answers().attention(traces[name], kind, layer, bool(words)))
+        return sheet(_handlers().attention(traces[name], kind, layer, bool(words)))
 
     @routes.get("/trace/{name}/vectors/{side}")
     def vectors(name: str, side: str) -> Response:
-        return sheet(_answers().vectors(traces[name], side))
+        return sheet(_handlers().vectors(traces[name], side))
 
     @routes.get("/trace/{name}/steps/{kind}/{layer}/{head}/{query}")
     def steps(name: str, kind: str, layer: int, head: int, query: int) -> Response:
-        return sheet(_answers().steps(traces[name], kind, layer, head, query))
+        return sheet(_handlers().steps(traces[name], kind, layer, head, query))
 
     @routes.get("/trace/{name}/next/{position}")
     def next_logits(name: str, position: int) -> Response:
-        return sheet(_answers().next_logits(traces[name], position))
+        return sheet(_handlers().next_logits(traces[name], position))
 
     return routes
 
@@ -184,11 +184,11 @@ def _of_words(models: Models, traces: Traces) -> APIRouter:
 
     @routes.post("/next")
     def next_after(asked: Annotated[NextAsked, Depends(body_of(NextAsked))]) -> Response:
-        return sheet(_answers().next_after(models, asked))
+        return sheet(_handlers().next_after(models, asked))
 
     @routes.post("/translate")
     def translate(asked: Annotated[TranslateAsked, Depends(body_of(TranslateAsked))]) -> Response:
-        return answer(_answers().translate(models, asked))
+        return answer(_handlers().translate(models, asked))
 
     @routes.post("/compare")
     def compare(asked: Annotated[CompareAsked, Depends(body_of(CompareAsked))]) -> Response:
@@ -200,11 +200,11 @@ def _of_words(models: Models, traces: Traces) -> APIRouter:
 
     @routes.post("/fill")
     def fill(asked: Annotated[FillAsked, Depends(body_of(FillAsked))]) -> Response:
-        return answer(_answers().fill(models, asked))
+        return answer(_handlers().fill(models, asked))
 
     @routes.post("/classify")
     def classify(asked: Annotated[ClassifyAsked, Depends(body_of(ClassifyAsked))]) -> Response:
-        return answer(_answers().classify(models, asked))
+        return answer(_handlers().classify(models, asked))
 
     return routes
 

@@ -11,11 +11,11 @@ from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from regard.service.refusals import Gone
+from regard.service.http_errors import Gone
 
 if TYPE_CHECKING:
-    from regard.inspection.glance import Glance
-    from regard.inspection.trace import Inspection
+    from regard.inspection.analysis.overview import Glance
+    from regard.inspection.record.inspection import Inspection
     from regard.service.models import Entry, Loaded
 
 MOST = 64
@@ -36,7 +36,7 @@ class Trace:
     @cached_property
     def overview(self) -> bytes:
         """The sheet of all small maps."""
-        from regard.inspection.showing import overview
+        from regard.inspection.render.payload import overview
 
         return overview(self.glance)
 

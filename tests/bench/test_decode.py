@@ -12,7 +12,7 @@ import pytest
 from regard.bench import decode
 from regard.bench.engines import ENGINES, Task
 from regard.bench.folders import Shape, random_model, write_all
-from regard.bench.turns import OURS
+from regard.bench.interleaved import OURS
 from regard.bench.worker import Worker, turn
 from regard.errors import RegardError, UnknownName
 from regard.model.config import ModelConfig

@@ -8,7 +8,7 @@ import torch
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
-from regard.inspection.trace import Inspection, inspect
+from regard.inspection.record.inspection import Inspection, inspect
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.pair import Tokenizers

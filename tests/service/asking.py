@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from regard.inference.loading import load
-from regard.inspection.tokens import Side
-from regard.inspection.trace import Inspection, inspect
+from regard.inspection.record.inspection import Inspection, inspect
+from regard.inspection.record.tokens import Side
 
 TEXTS = {
     "small": "The animal was too tired.",

@@ -85,7 +85,7 @@ def ask(client):
 @pytest.fixture
 def read_sheet(client):
     """Get a sheet of a trace."""
-    from regard.inspection.wire import unpack
+    from regard.inspection.render.payload import unpack
 
     def get(trace: dict, route: str):
         answer = client.get(f"{API}trace/{trace['trace']}/{route}")

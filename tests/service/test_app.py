@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from regard.errors import CheckpointError, SettingError
 from regard.service.app import HEADERS, LARGEST_BODY, answer, make_app, read_body
-from regard.service.refusals import Busy, Gone
+from regard.service.http_errors import Busy, Gone
 
 LOCAL = "http://127.0.0.1:8765"
 

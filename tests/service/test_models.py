@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from regard.errors import CheckpointError, UsageError
-from regard.service.homes import find_home, name_of
+from regard.service.http_errors import NotReady, NotThere
+from regard.service.locations import find_home, name_of
 from regard.service.models import Entry, Models, open_models
-from regard.service.refusals import NotReady, NotThere
 
 
 @pytest.fixture
@@ -184,17 +184,18 @@ def test_models_are_loaded_behind_the_scenes(demo_run, monkeypatch):
 
 
 def test_a_model_that_cannot_be_loaded_does_not_end_the_others(models, monkeypatch, caplog):
-    from regard.service import answers
     from regard.service import models as room
 
     monkeypatch.setattr(room, "PATIENCE", 0.0)
+    from regard.service import handlers
+
     tried = []
 
     def fail(entry):
         tried.append(entry.name)
         raise NotReady(f"{entry.name} is broken")
 
-    monkeypatch.setattr(answers, "rehearse", fail)
+    monkeypatch.setattr(handlers, "rehearse", fail)
     Models(models.entries.values())._warm_up()
     assert tried == list(models.entries)
     assert "classify is broken" in caplog.text

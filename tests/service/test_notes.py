@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from regard.inspection.showing import NOTHING
-from regard.inspection.tokens import Side
+from regard.inspection.record.tokens import Side
+from regard.inspection.render.payload import NOTHING
 from regard.service.notes import DemoNotes, notes_of
 from regard.text.tokenizer import Tokenizer
 

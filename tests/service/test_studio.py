@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from regard.inference.loading import load
-from regard.inspection.trace import inspect
-from regard.inspection.wire import unpack
-from regard.service.refusals import NotThere
+from regard.inspection.record.inspection import inspect
+from regard.inspection.render.payload import unpack
+from regard.service.http_errors import NotThere
 from regard.service.studio import VIEW, file_of
 
 from .asking import TEXTS, seen_by_python

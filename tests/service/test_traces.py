@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from regard.service.refusals import Gone
+from regard.service.http_errors import Gone
 from regard.service.traces import Traces, id_of
 
 
@@ -51,12 +51,12 @@ def test_an_id_tells_requests_and_models_apart():
 
 
 def test_the_size_of_a_trace_grows_with_its_text(client, ask, models):
-    from regard.service import answers
+    from regard.service import handlers
     from regard.service.requests import TraceAsked
 
     traces = Traces()
     short, long = (
-        answers.trace(models, traces, TraceAsked(model="small", text=text, target="la"))
+        handlers.trace(models, traces, TraceAsked(model="small", text=text, target="la"))
         for text in ("The", "The animal was too tired because it was too tired.")
     )
     kept = [sum(part.nbytes for part in _parts(each.seen)) for each in (short, long)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from regard.inspection.compare import compare
+from regard.inspection.analysis.compare import compare
 
 from .person import numbers, values
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from regard.inspection.glance import caption
-from regard.inspection.showing import look_over
+from regard.inspection.analysis.overview import caption
+from regard.inspection.render.payload import look_over
 from regard.service.notes import notes_of
 
 from .person import HALF, numbers, pixels, values

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from regard.inspection.keeping import read_style
-from regard.inspection.widget import script, show
+from regard.inspection.render.html_export import read_style
+from regard.inspection.render.widget import script, show
 
 from .person import HALF, numbers
 from .watching import violations, visitor

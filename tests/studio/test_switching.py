@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from regard.inspection.pulls import Pull, patches
+from regard.inspection.analysis.interventions import Pull, patches
 
 from .person import HALF, numbers
 

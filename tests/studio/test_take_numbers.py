@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import regard
-from regard.inspection.compare import compare
+from regard.inspection.analysis.compare import compare
 
 from .person import HALF, Person, numbers
 from .taking import Leaf, arrays_of, saved, unfold

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regard.inference.translator import Translator
-from regard.inspection.effect import chance
-from regard.inspection.trace import inspect
+from regard.inspection.analysis.ablation import chance
+from regard.inspection.record.inspection import inspect
 
 UNFINISHED = "I arrived at the bank after crossing the"
 ENDINGS = ("…", "river", "street")

@@ -17,8 +17,8 @@ from regard.demo.nouns import NOUNS
 from regard.demo.sentences import Pair
 from regard.demo.story.promises import translate
 from regard.inference.translator import Translator
-from regard.inspection.ranking import Ranked
-from regard.inspection.trace import Inspection, inspect
+from regard.inspection.analysis.ranking import Ranked
+from regard.inspection.record.inspection import Inspection, inspect
 
 # A head is clean where half of its look goes to the word meant; else the best few are shown.
 CLEAN, FEW = 0.5, 3

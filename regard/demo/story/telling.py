@@ -21,8 +21,8 @@ from regard.demo.story.sentence import interlinear, literal
 from regard.demo.story.training import Demo
 from regard.demo.story.trials import try_without
 from regard.inference.translator import Translator
+from regard.inspection.analysis.steps import Steps
 from regard.inspection.by_hand.board import Board
-from regard.inspection.steps import Steps
 from regard.runs.display import duration
 
 SHOWN_NUMBERS = 3  # of a vector

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from regard.demo.story.links import PRONOUNS, Finding, Scene, pronoun
 from regard.inference.translator import Translator
-from regard.inspection.effect import Rivals, switch_off
-from regard.inspection.ranking import Ranked
+from regard.inspection.analysis.ablation import Rivals, switch_off
+from regard.inspection.analysis.ranking import Ranked
 
 # Where the heads shown are not missed, the next best go off too, up to so many.
 MOST_OFF = 6

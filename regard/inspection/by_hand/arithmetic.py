@@ -1,8 +1,9 @@
-"""Every step of attention as numbers, worked out by the model's own functions in float64."""
+"""From what a person typed to a problem worked out."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from regard.errors import SettingError, ShapeError
-from regard.inspection.by_hand.problem import Problem
-from regard.inspection.by_hand.reading import Matrix, shape
+from regard.inspection.by_hand.examples import Example, find_example
+from regard.inspection.by_hand.matrices import Matrix, read_mask, read_matrix, shape
+from regard.inspection.by_hand.problem import NAMES, Problem, pose
 from regard.model.attention import attention_steps
 from regard.model.masks import Mask
 from regard.model.similarity import SIMILARITIES, Similarity
@@ -238,3 +240,42 @@ def as_lists(matrix: NDArray[Any] | None) -> list[Any] | None:
     if matrix is None:
         return None
     return [[None if number == -np.inf else number for number in row] for row in matrix.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A problem worked out, and the example that it is, where its matrices are untouched."""
+
+    worked: Worked
+    example: Example | None
+
+
+def ask(
+    example: str | None,
+    matrices: Mapping[str, str | None],
+    rules: Mapping[str, Any],
+    words: str | None = None,
+    key_width: int | None = None,
+) -> Answer:
+    """Work out an example, or a person's own matrices, or an example with some of them replaced.
+
+    Whatever is None was not asked for, and stays as the example has it.
+    """
+    known = find_example(example) if example else None
+    own = {name: read_matrix(NAMES[name], text) for name, text in _given(matrices).items()}
+    problem = pose(
+        {**(known.given if known else {}), **own},
+        words.split() if words else known.words if known else (),
+        known.query_words if known and not words else (),
+        key_width or (known.key_width if known else None),
+    )
+    asked = {**(known.rules if known else {}), **_given(rules)}
+    if "mask" in asked:
+        asked["mask"] = read_mask(asked["mask"])
+    if known and asked != known.rules:
+        known = replace(known, rounded_by="")  # no source prints the digits that other rules give
+    return Answer(work_out(problem, Rules(**asked)), None if own else known)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

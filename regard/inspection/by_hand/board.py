@@ -2,16 +2,235 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from regard.inspection.by_hand.layout import Grid, lay_out
+from regard.inspection.by_hand.matrices import Matrix
+
+MOST_DECIMALS = 4
+LONGEST_LABEL = 12
+BRACKETS = (("⎡", "⎤"), ("⎢", "⎥"), ("⎣", "⎦"))
+ONE_ROW = ("[", "]")
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A matrix to be set.
+
+    hidden   cells in the third look, a sign instead of a number
+    strong   cells in bold
+    signed   a plus before positive numbers, where there are negative ones
+    sums     what each row (each column, once turned) adds up to stands beside it
+    """
+
+    name: str
+    values: Matrix
+    style: str = ""
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    row_style: str = "query"
+    column_style: str = "key"
+    hidden: NDArray[np.bool_] | None = None
+    hidden_sign: str = "-∞"
+    strong: NDArray[np.bool_] | None = None
+    signed: bool = False
+    sums: tuple[str, ...] = ()
+    turned: bool = False
+
+    def turn(self) -> Grid:
+        """The same with rows as columns."""
+        return replace(
+            self,
+            name=turn_name(self.name),
+            values=self.values.T,
+            rows=self.columns,
+            columns=self.rows,
+            row_style=self.column_style,
+            column_style=self.row_style,
+            hidden=None if self.hidden is None else self.hidden.T,
+            strong=None if self.strong is None else self.strong.T,
+            turned=not self.turned,
+        )
+
+
+def turn_name(name: str) -> str:
+    """Q to Qᵀ, and Qᵀ back to Q."""
+    if name.endswith("ᵀ"):
+        return name[:-1]
+    return f"{name}ᵀ" if name.isalpha() else f"({name})ᵀ"
+
+
+def write_numbers(values: Matrix, signed: bool = False) -> list[list[str]]:
+    """All numbers of a matrix in one format: as many decimals as they need, four at most."""
+    finite = values[np.isfinite(values)]
+    largest = np.abs(finite).max(initial=0.0)
+    sign = "+" if signed and (finite < 0).any() else ""
+    if largest >= 1e6 or 0 < largest < 1e-3:
+        kind = "3e"
+    else:
+        kind = f"{_decimals(finite)}f"
+        values = values.round(int(kind[:-1])) + 0.0  # what rounds to zero must not be written as -0
+    return [[f"{number:{sign}.{kind}}" for number in row] for row in values]
+
+
+def _decimals(finite: Matrix) -> int:
+    exact = (n for n in range(MOST_DECIMALS) if np.allclose(finite, finite.round(n), rtol=0, atol=1e-9))
+    return next(exact, MOST_DECIMALS)
+
+
+def clip(label: str) -> str:
+    """A label, cut where it would push the numbers apart."""
+    return label if cell_len(label) <= LONGEST_LABEL else set_cell_size(label, LONGEST_LABEL - 1) + "…"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines of equal width: a head (name, columns' labels) over a body."""
+
+    head: list[Text]
+    body: list[Text]
+
+    @property
+    def width(self) -> int:
+        return max(line.cell_len for line in (*self.head, *self.body))
+
+
+def lay_out(parts: Sequence[Grid | str], width: int) -> Iterator[Text]:
+    """Grids and the signs between them as lines of text, a new row of grids where the width is used up."""
+    row: list[Block] = []
+    for part in parts:
+        if isinstance(part, str):
+            row.append(Block([], [Text(f" {part} ")]))
+            continue
+        for block in _bands(part, width):
+            if row and sum(block.width for block in (*row, block)) > width:
+                sign = [] if row[-1].head else [row.pop()]
+                yield from _join(row)
+                row = sign
+            row.append(block)
+    yield from _join(row)
+
+
+def _join(row: Sequence[Block]) -> Iterator[Text]:
+    """Blocks side by side, their bodies beginning on one line and the signs in the middle of it."""
+    if not row:
+        return
+    above = max(len(block.head) for block in row)
+    height = max(len(block.body) for block in row)
+    columns = []
+    for block in row:
+        body = block.body if block.head else [Text()] * ((height - 1) // 2) + block.body
+        lines = [Text()] * (above - len(block.head)) + block.head + body
+        columns.append((block.width, lines + [Text()] * (above + height - len(lines))))
+    for number in range(above + height):
+        line = Text()
+        for size, lines in columns:
+            line.append_text(lines[number])
+            line.pad_right(size - lines[number].cell_len)
+        line.rstrip()
+        yield line
+
+
+def _bands(grid: Grid, width: int) -> Iterator[Block]:
+    """The grid as one block or, where it is wider than the screen, as several with some columns each."""
+    whole = _set(grid)
+    count = grid.values.shape[1]
+    width -= 3  # a sign may stand before it
+    if whole.width <= width or count == 1:
+        yield whole
+        return
+    pieces = min(count, -(-whole.width // width) + 1)
+    edges = [round(n * count / pieces) for n in range(pieces + 1)]
+    for first, after in pairwise(edges):
+        some = slice(first, after)
+        yield _set(
+            replace(
+                grid,
+                name=f"{grid.name}  columns {first} to {after - 1}",
+                values=grid.values[:, some],
+                columns=grid.columns[some],
+                hidden=None if grid.hidden is None else grid.hidden[:, some],
+                strong=None if grid.strong is None else grid.strong[:, some],
+                sums=grid.sums[some] if grid.turned else grid.sums if after == count else (),
+            )
+        )
+
+
+def _set(grid: Grid) -> Block:
+    cells = write_numbers(grid.values, grid.signed)
+    if grid.hidden is not None:
+        for row, hidden in zip(cells, grid.hidden, strict=True):
+            row[:] = [grid.hidden_sign if out else cell for cell, out in zip(row, hidden, strict=True)]
+    columns = [clip(label) for label in grid.columns]
+    feet = list(grid.sums) if grid.turned else []
+    widths = [
+        max(map(cell_len, column)) for column in zip(*cells, *filter(None, (columns, feet)), strict=True)
+    ]
+    rows = [clip(label) for label in grid.rows]
+    margin = max(map(cell_len, rows), default=-1) + 1
+    inner = sum(widths) + len(widths) + 1
+    name = Text(" " * margin).append_text(_centred(grid.name, inner + 2, _bold(grid.style)))
+    head = [name] + ([_beside(margin, "", columns, widths, grid.column_style)] if columns else [])
+    body = [_row(grid, number, rows, cells, widths, margin) for number in range(len(cells))]
+    foot = [_beside(margin, "Σ", feet, widths, "soft")] if feet else []
+    return Block(head, body + foot)
+
+
+def _centred(words: str, width: int, style: str) -> Text:
+    text = Text(words, style)
+    text.pad_left(max(0, (width - text.cell_len) // 2))
+    return text
+
+
+def _beside(margin: int, label: str, cells: Sequence[str], widths: Sequence[int], style: str) -> Text:
+    """A line above or below the brackets, its cells over the columns."""
+    line = Text(_right(label, margin - 1) + " " if margin else "") + Text(" ")
+    for cell, width in zip(cells, widths, strict=True):
+        line.append(" " + _right(cell, width), style)
+    return line
+
+
+def _row(
+    grid: Grid, number: int, labels: Sequence[str], cells: list[list[str]], widths: Sequence[int], margin: int
+) -> Text:
+    last = len(cells) - 1
+    left, right = ONE_ROW if not last else BRACKETS[0 if not number else 2 if number == last else 1]
+    line = Text()
+    if labels:
+        line.append(_right(labels[number], margin - 1), grid.row_style).append(" ")
+    line.append(left, "soft")
+    for column, (cell, width) in enumerate(zip(cells[number], widths, strict=True)):
+        line.append(" " + _right(cell, width), _look(grid, number, column))
+    line.append(" ").append(right, "soft")
+    if grid.sums and not grid.turned:
+        line.append(f"  Σ {grid.sums[number]}", "soft")
+    return line
+
+
+def _look(grid: Grid, row: int, column: int) -> str:
+    if grid.hidden is not None and grid.hidden[row, column]:
+        return "masked"
+    strong = grid.strong is not None and grid.strong[row, column]
+    return _bold(grid.style) if strong else grid.style
+
+
+def _bold(style: str) -> str:
+    return f"{style}.bold" if style else "bold"
+
+
+def _right(words: str, width: int) -> str:
+    return " " * (width - cell_len(words)) + words
+
 
 # Each is readable on a dark ground and on a light one, with a contrast above 4.3 to both.
 IDEAS = {"query": "#1f7abd", "key": "#b4620d", "value": "#0c8462", "output": "#a558ad"}

@@ -8,13 +8,11 @@ import numpy as np
 from rich.markup import escape
 from rich.text import Text
 
+from regard.inspection.by_hand.all_rows import divisor_in_words, named
 from regard.inspection.by_hand.arithmetic import Worked
-from regard.inspection.by_hand.board import Board
+from regard.inspection.by_hand.board import Board, write_numbers
 from regard.inspection.by_hand.examples import Example
-from regard.inspection.by_hand.grids import named
-from regard.inspection.by_hand.layout import write_numbers
-from regard.inspection.by_hand.reading import Matrix
-from regard.inspection.by_hand.working import divisor_in_words
+from regard.inspection.by_hand.matrices import Matrix
 
 LONGEST_BAR = 20
 

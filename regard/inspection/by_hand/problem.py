@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import SettingError, ShapeError
-from regard.inspection.by_hand.reading import Matrix, check_numbers, shape
+from regard.inspection.by_hand.matrices import Matrix, check_numbers, shape
 
 NAMES = {
     "x": "X", "wq": "W^Q", "wk": "W^K", "wv": "W^V", "q": "Q", "k": "K", "v": "V",

@@ -16,8 +16,8 @@ from regard.demo.story.expected import expected_order
 from regard.demo.story.links import TIRED, WIDE, Finding, Scene, find_heads, links_of, pronoun, scenes_of
 from regard.demo.story.promises import translate
 from regard.demo.story.training import sentences_for
-from regard.inspection.compare import compare
-from regard.inspection.trace import inspect
+from regard.inspection.analysis.compare import compare
+from regard.inspection.record.inspection import inspect
 
 
 def test_a_scene_is_of_the_models_own_translation(demo):

@@ -9,7 +9,7 @@ import pytest
 from regard.demo.story import trials as room
 from regard.demo.story.links import find_heads, least_linked
 from regard.demo.story.trials import MOST_OFF, Without, try_without
-from regard.inspection.effect import chance
+from regard.inspection.analysis.ablation import chance
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.errors import SettingError, ShapeError, UsageError
-from regard.inspection.by_hand.asking import ask
+from regard.inspection.by_hand.arithmetic import ask
 from regard.inspection.by_hand.examples import EXAMPLES, find_example
 from regard.inspection.by_hand.problem import pose
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from regard.inspection import bundle
+from regard.inspection.render import html_export
 
 NODE = shutil.which("node")
 
@@ -23,7 +23,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("node is not installed, so the view's arithmetic is not compared with Python's here")
     folder = tmp_path_factory.mktemp("view")
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    for file in bundle.VIEW.glob("*.js"):
+    for file in html_export.VIEW.glob("*.js"):
         shutil.copy(file, folder)
     return folder
 

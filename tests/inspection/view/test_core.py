@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.inspection.keeping import packed
-from regard.inspection.shading import DIVERGING, SCALE, shade, shade_of_difference
-from regard.inspection.tokens import Side, Token, merge_words
-from regard.inspection.wire import coarse, half, pack
+from regard.inspection.record.tokens import Side, Token, merge_words
+from regard.inspection.render.heat_map import DIVERGING, SCALE, shade, shade_of_difference
+from regard.inspection.render.html_export import packed
+from regard.inspection.render.payload import coarse, half, pack
 from regard.text.tokenizer import Tokenizer
 
 ASK = """await (async () => {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.inspection.pulls import TOLERANCE
+from regard.inspection.analysis.interventions import TOLERANCE
 
 ROW = [0.1, 0.4, 0.2, 0.0, 0.3]
 WORDS = [{"positions": [0]}, {"positions": [1, 2]}, {"positions": [3]}, {"positions": [4]}]

@@ -1,0 +1,1 @@
+"""Measurements on a record: steps, rankings, ablation, comparison, logit lens, rollout."""

@@ -1,0 +1,1 @@
+"""What a model computed for one sentence, captured by one watched pass."""

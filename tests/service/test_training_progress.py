@@ -1,0 +1,73 @@
+"""The course of a run: thinned, live while it goes on, and read from whatever is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from regard.service.locations import Home
+from regard.service.training_progress import course, is_live, thinned, total_steps
+
+
+def write(run, events, recipe="[training]\nsteps = 5000\n"):
+    run.mkdir(exist_ok=True)
+    lines = "".join(f"{json.dumps(event)}\n" for event in events)
+    (run / "metrics.jsonl").write_text(lines + '{"event": "step", "st', encoding="utf-8")
+    (run / "recipe.toml").write_text(recipe, encoding="utf-8")
+    return Home(run / "model", run)
+
+
+def step(number, loss=1.0):
+    return {"event": "step", "step": number, "loss": loss}
+
+
+def test_a_long_curve_is_thinned_to_its_means():
+    points = [(n + 1, float(n)) for n in range(10_000)]
+    thin = thinned(points)
+    assert len(thin) == 1000
+    assert thin[0] == {"step": 10, "loss": 4.5}
+    assert thin[-1]["step"] == 10_000
+    assert thinned(points[:3]) == [{"step": n + 1, "loss": float(n)} for n in range(3)]
+    assert thinned([]) == []
+
+
+def test_a_run_that_goes_on_is_live(tmp_path):
+    home = write(tmp_path / "run", [step(1, 9.0), step(2, 8.0)])
+    told = course(home)
+    assert told["live"] is True
+    assert told["total"] == 5000
+    assert [point["step"] for point in told["steps"]] == [1, 2]
+    with (tmp_path / "run" / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write("\n" + json.dumps(step(3)) + "\n")
+    assert [point["step"] for point in course(home)["steps"]] == [1, 2, 3]
+
+
+def test_a_run_that_has_ended_is_not(tmp_path):
+    home = write(tmp_path / "run", [step(1), {"event": "finished", "step": 1, "reason": "steps"}])
+    assert course(home)["live"] is False
+    quiet = write(tmp_path / "quiet", [step(1)])
+    long_ago = time.time() - 3600
+    os.utime(quiet.run / "metrics.jsonl", (long_ago, long_ago))
+    assert course(quiet)["live"] is False
+    assert is_live(tmp_path / "nowhere", []) is False
+
+
+@pytest.mark.parametrize("recipe", ["", "[training]\n", "training = 3\n", "[training]\nsteps = 'x'\n", "[["])
+def test_settings_that_do_not_say_how_long(tmp_path, recipe):
+    home = write(tmp_path / "run", [step(7)], recipe)
+    assert total_steps(home.run) is None
+    assert course(home)["total"] == 7
+
+
+def test_a_loss_that_is_none_is_passed_on_as_none(tmp_path):
+    from regard.service.app import answer
+
+    home = write(tmp_path / "run", [step(1, None), step(2)])
+    assert b'{"step":1,"loss":null}' in bytes(answer(course(home)).body)
+
+
+def test_a_model_without_a_run_has_no_course(tmp_path):
+    assert course(Home(tmp_path))["steps"] == []
