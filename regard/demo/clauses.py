@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from regard.demo.function_words import words
+from regard.demo.lexicon import VERBS, words
 from regard.demo.phrases import Phrase, Subject, as_noun, inflect, say
-from regard.demo.verbs import VERBS
 from regard.demo.words import Adjective, Gender, Noun, Tense, Verb, Word, french_plural
 
 IMPERFECT = ("ais", "ait", "ions", "iez", "aient")

@@ -20,8 +20,7 @@ from zlib import crc32
 
 from regard.demo.grammar import FAMILIES
 from regard.demo.lectures import HELD_OUT, LECTURES, REVERSED, Lecture
-from regard.demo.sentences import Pair, Sentence
-from regard.demo.spelling import same
+from regard.demo.sentences import Pair, Sentence, same
 from regard.demo.things import quick_brown_fox
 from regard.errors import SettingError
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from regard.demo.adjectives import ADJECTIVES
 from regard.demo.clauses import BECAUSE, is_called, object_for, question, statement, with_pronoun
-from regard.demo.function_words import words
-from regard.demo.nouns import NOUNS
+from regard.demo.lexicon import ADJECTIVES, NOUNS, VERBS, words
 from regard.demo.people import NAMES, may_be_asked, someone
 from regard.demo.phrases import NUMBERS, PRONOUNS, Phrase, Subject, he_or_she, named, noun_phrase, say
 from regard.demo.sentences import Sentence
 from regard.demo.things import described
-from regard.demo.verbs import VERBS
 from regard.demo.words import Tense, listed
 
 PLACES = listed("market school library hotel station park village farm lake garden")

@@ -6,17 +6,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from regard.demo.adjectives import ADJECTIVES, PROFESSION
 from regard.demo.clauses import conjugate, english_verb, participle
 from regard.demo.corpus import split_words
-from regard.demo.function_words import GLOSSES
-from regard.demo.nouns import NOUNS
+from regard.demo.lexicon import ADJECTIVES, GLOSSES, NOUNS, PROFESSION, VERBS
 from regard.demo.people import NAMES
 from regard.demo.phrases import he_or_she, inflect, noun_word, standing_for
 from regard.demo.senses import PROGRAM
-from regard.demo.sentences import Pair
-from regard.demo.spelling import ELIDING
-from regard.demo.verbs import VERBS
+from regard.demo.sentences import ELIDING, Pair
 from regard.demo.words import Gender, Noun, Verb, Word
 
 CONTRACTIONS = {"au": "to the", "aux": "to the", "du": "of the, or some", "des": "some, or of the"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.demo.spelling import same
+from regard.demo.sentences import same
 
 
 @dataclass(frozen=True)

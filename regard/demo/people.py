@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from regard.demo.adjectives import ADJECTIVES, PROFESSION
 from regard.demo.clauses import BECAUSE, is_called, question, statement
-from regard.demo.nouns import NOUNS
+from regard.demo.lexicon import ADJECTIVES, NOUNS, PROFESSION, VERBS
 from regard.demo.phrases import (
     PRONOUNS,
     YOU_ALL,
@@ -19,7 +18,6 @@ from regard.demo.phrases import (
     say,
 )
 from regard.demo.sentences import Sentence
-from regard.demo.verbs import VERBS
 from regard.demo.words import Gender, Tense, listed
 
 WOMEN = listed("Fatima Rashonda Marie Sophie Anna Julie Amina Claire")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from regard.demo.function_words import words
+from regard.demo.lexicon import words
 from regard.demo.words import Adjective, Gender, Noun, Word, starts_with_vowel
 
 

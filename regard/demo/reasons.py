@@ -5,13 +5,11 @@ from __future__ import annotations
 from itertools import accumulate
 from random import Random
 
-from regard.demo.adjectives import ADJECTIVES
 from regard.demo.clauses import BECAUSE, is_called, statement
-from regard.demo.nouns import COUNTED, NOUNS
+from regard.demo.lexicon import ADJECTIVES, COUNTED, NOUNS, VERBS
 from regard.demo.phrases import Subject, noun_phrase, standing_for
 from regard.demo.scenes import CONTAINERS, PACKED, SCENES
 from regard.demo.sentences import Sentence
-from regard.demo.verbs import VERBS
 from regard.demo.words import Tense, listed
 
 PETS = frozenset(listed("dog cat horse rabbit donkey cow tortoise goat hen goose"))

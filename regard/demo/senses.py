@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from regard.demo.adjectives import ADJECTIVES
 from regard.demo.clauses import BECAUSE, is_called, question, statement
-from regard.demo.nouns import NOUNS
+from regard.demo.lexicon import ADJECTIVES, NOUNS, VERBS
 from regard.demo.people import NAMES, RELATIVES
 from regard.demo.phrases import PRONOUNS, Phrase, Subject, named, noun_phrase, say, standing_for
 from regard.demo.sentences import Sentence
-from regard.demo.verbs import VERBS
 from regard.demo.words import Noun, Tense, Word, listed
 
 WATERS = listed("river stream canal lake pond")

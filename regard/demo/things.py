@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from random import Random
 
-from regard.demo.adjectives import ADJECTIVES
 from regard.demo.clauses import is_called, question, statement, there_is
-from regard.demo.nouns import COUNTED, NOUNS
+from regard.demo.lexicon import ADJECTIVES, COUNTED, NOUNS, VERBS
 from regard.demo.phrases import NUMBERS, Phrase, Subject, noun_phrase, say
-from regard.demo.scenes import SCENES
-from regard.demo.sentences import Sentence
-from regard.demo.suited import (
+from regard.demo.scenes import (
     INSIDE,
     LEAPERS,
     LEAPT,
     ROAMED,
     ROAMERS,
+    SCENES,
     STATES,
     SUITED,
     TITLED,
     UPON,
 )
-from regard.demo.verbs import VERBS
+from regard.demo.sentences import Sentence
 from regard.demo.words import Tense
 
 SUITING = {

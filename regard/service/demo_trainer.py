@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from regard.demo.story.place import Place
+from regard.demo.story.model_store import Place
 from regard.errors import RegardError
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-from regard.demo.story.place import Place
+from regard.demo.story.model_store import Place
 from regard.runs.metrics import read_metrics
 from regard.service.http_errors import Busy
 from regard.service.locations import METRICS

@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.checkpoints.reading import read_json
 from regard.checkpoints.writing import MANIFEST
-from regard.demo.story.place import FACTS, RECIPES
+from regard.demo.story.model_store import FACTS, RECIPES
 from regard.errors import CheckpointError, UsageError
 
 METRICS, RECIPE = "metrics.jsonl", "recipe.toml"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.folder import ModelFolder, read_folder
 from regard.checkpoints.writing import MANIFEST
-from regard.demo.story.place import COMMANDS, Place, find_place
+from regard.demo.story.model_store import COMMANDS, Place, find_place
 from regard.errors import RegardError, UsageError, nearest
 from regard.service.demo_training import Learning
 from regard.service.http_errors import NotReady, NotThere

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.demo.corpus import ENGLISH_WORD, FRENCH_WORD
 from regard.demo.glossary import gloss, nouns_by_form
-from regard.demo.nouns import NOUNS
-from regard.demo.spelling import CURLY
+from regard.demo.lexicon import NOUNS
+from regard.demo.sentences import CURLY
 from regard.errors import UsageError
 from regard.service.locations import find_home
 

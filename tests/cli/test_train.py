@@ -132,7 +132,7 @@ def test_scores_are_not_lost_with_outputs_that_cannot_be_written(capsys, trained
 
 
 def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained, monkeypatch):
-    monkeypatch.setattr("regard.demo.story.place.trained_folder", lambda name: trained)
+    monkeypatch.setattr("regard.demo.story.model_store.trained_folder", lambda name: trained)
     assert run(["evaluate", "demo", "--against", "demo", "--beams", "1", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert [one["model"] for one in (printed, *printed["against"])] == [str(trained)] * 2

@@ -9,7 +9,7 @@ import pytest
 from regard.demo.corpus import corpus
 from regard.demo.grammar import FAMILIES
 from regard.demo.lectures import LECTURES, REVERSED, Lecture
-from regard.demo.spelling import same
+from regard.demo.sentences import same
 
 # A sentence of each slide, and the family that makes such sentences.
 EXPECTED = {

@@ -10,7 +10,7 @@ import time
 import pytest
 from fastapi.testclient import TestClient
 
-from regard.demo.story.place import Place
+from regard.demo.story.model_store import Place
 from regard.service import demo_training as room
 from regard.service.demo_training import Learning
 from regard.service.models import Entry, Models

@@ -115,7 +115,7 @@ def test_the_demo_is_offered_untrained(empty_cache):
 
 
 def test_a_built_in_model_appears_when_it_is_trained(empty_cache, demo_run):
-    from regard.demo.story.place import find_place
+    from regard.demo.story.model_store import find_place
 
     models = open_models(["demo", "demo-writing", "demo"])
     assert [card["state"] for card in models.cards()] == ["untrained", "untrained"]

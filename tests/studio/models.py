@@ -36,7 +36,7 @@ def make_models(folder: Path) -> dict[str, Path]:
 
 def _train(folder: Path, recipe: str, settings: Mapping[str, Any]) -> Path:
     """A run of the demo, too short to learn much."""
-    from regard.demo.story.place import Place
+    from regard.demo.story.model_store import Place
     from regard.demo.story.training import obtain
 
     return obtain(Place(recipe, folder, settings, pairs=4000), show=False).folder

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from regard.demo.story.place import Place
+from regard.demo.story.model_store import Place
 from regard.service.models import Entry, Models
 from regard.service.studio import make_studio
 

@@ -1,8 +1,4 @@
-"""Which heads link "it" with what it stands for and with how that feels, measured over sentences.
-
-The link is looked for where it can be made: where "it" is read, in the encoder; where il or elle is written,
-in the decoder's look at the English and, for the noun, at the French that stands there already.
-"""
+"""A word whose meaning is still open: "bank" before and after the sentence says what was crossed."""
 
 from __future__ import annotations
 
@@ -13,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from regard.demo.corpus import Corpus, split_words
-from regard.demo.nouns import NOUNS
+from regard.demo.lexicon import NOUNS
 from regard.demo.sentences import Pair
 from regard.demo.story.promises import translate
 from regard.inference.translator import Translator
+from regard.inspection.analysis.ablation import chance
 from regard.inspection.analysis.ranking import Ranked
 from regard.inspection.record.inspection import Inspection, inspect
+from regard.model.watch import attention_path
 
 # A head is clean where half of its look goes to the word meant; else the best few are shown.
 CLEAN, FEW = 0.5, 3
@@ -153,3 +151,64 @@ def _linked(pair: Pair) -> Linked | None:
     noun = next((noun for adjective, _, noun in described if adjective == words[-1]), "")
     is_plain = all(words.count(word) == 1 for word in ("it", noun, words[-1]))
     return Linked(pair.source, noun, words[-1]) if is_plain else None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """In how many cases, the encoder's heads times the sentences, the expectation holds."""
+
+    cases: int
+    noun_highest: int
+    whole: int  # and "it" itself next
+    by_chance: float  # how often the noun would be highest if the order were drawn
+
+
+def expected_order(scenes: Sequence[Scene]) -> Expected:
+    """Count, over every head of the encoder and every scene, where the raw scores stand as expected."""
+    found = [(_scores(each), each) for each in scenes]
+    noun, itself = np.concatenate([_places(scores, each) for scores, each in found]).T
+    highest = noun == 0
+    chances = sum(len(scores) / scores.shape[1] for scores, _ in found)
+    return Expected(len(noun), int(highest.sum()), int((highest & (itself == 1)).sum()), chances)
+
+
+def _scores(told: Scene) -> np.ndarray:
+    """The raw scores of "it" with every word, heads of all layers x words."""
+    query, layers = told.query("encoder"), range(told.seen.layers("encoder"))
+    scores = [told.seen[f"{attention_path('encoder', layer)}.scores"][:, query] for layer in layers]
+    return np.concatenate(scores)[:, _words(told)]
+
+
+def _places(scores: np.ndarray, told: Scene) -> np.ndarray:
+    """The places of the noun and of "it" itself by score, heads x 2, the highest 0."""
+    words, source = _words(told), told.seen.side("source")
+    at = [words.index(source.find(word)[0]) for word in (told.linked.noun, "it")]
+    return np.stack([(scores > scores[:, [place]]).sum(-1) for place in at], axis=-1)
+
+
+def _words(told: Scene) -> list[int]:
+    return [place for place, token in enumerate(told.seen.tokens("source")) if token.special is None]
+
+
+UNFINISHED = "I arrived at the bank after crossing the"
+ENDINGS = ("…", "river", "street")
+BEFORE = "Je suis arrivé à la"  # what stands before the word in each translation
+SENSES = {"rive": "a river's", "banque": "with money"}
+
+
+@dataclass(frozen=True)
+class Meanings:
+    """How likely each meaning of "bank" is, after one ending of the sentence or none."""
+
+    ending: str
+    chances: dict[str, float]
+
+
+def bank_meanings(translator: Translator) -> list[Meanings]:
+    """The chances of *rive* and *banque* where the French names the bank, for each ending."""
+    found = []
+    for ending in ENDINGS:
+        text = UNFINISHED if ending == "…" else f"{UNFINISHED} {ending}"
+        seen = inspect(translator, text, BEFORE)
+        found.append(Meanings(ending, {word: chance(seen, word, -1) for word in SENSES}))
+    return found

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from regard.demo.corpus import Language, split_words
 from regard.demo.glossary import Glossed, gloss
-from regard.demo.spelling import CURLY
+from regard.demo.sentences import CURLY
 from regard.demo.story.promises import translate
 from regard.inference.translator import Translator
 from regard.inspection.by_hand.board import Board

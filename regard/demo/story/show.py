@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from regard.demo.story.place import Place, find_place
+from regard.demo.story.model_store import Place, find_place
 from regard.demo.story.promises import PROMISES, Verdict
 from regard.errors import UsageError
 from regard.inspection.by_hand.board import COLOURS, Board
@@ -54,10 +54,10 @@ def show(request: Request, begun: float | None = None) -> int:
     """Do what was asked and give the exit code; `begun` is when the command started."""
     begun = time.perf_counter() if begun is None else begun
     place = request.place()
+    from regard.demo.story.language_model import tell_writing
     from regard.demo.story.sentence import show_own
     from regard.demo.story.telling import tell
     from regard.demo.story.training import obtain
-    from regard.demo.story.writing import tell_writing
 
     demo = obtain(place, request.fresh or request.check)
     board = Board(Console(theme=COLOURS, highlight=False, stderr=request.as_json))
@@ -75,7 +75,7 @@ def show(request: Request, begun: float | None = None) -> int:
 def show_corpus_of(request: Request) -> None:
     """Some pairs of each family of the corpus, or with --out all of it as files; `what` says how many."""
     from regard.demo.corpus import corpus
-    from regard.demo.story.samples import show_samples
+    from regard.demo.story.corpus_files import show_samples
 
     if request.fresh or request.check or request.as_json or request.settings:
         raise UsageError("--show-corpus trains nothing; it goes with a number, --reverse and --out alone")
@@ -90,7 +90,7 @@ def show_corpus_of(request: Request) -> None:
 def _write_corpus(folder: Path, many: int, reverse: bool) -> None:
     """The corpus as files in a new folder, with so many pairs to learn from, or all of them."""
     from regard.demo.corpus import PAIRS, corpus
-    from regard.demo.story.files import write_pairs
+    from regard.demo.story.corpus_files import write_pairs
 
     if folder.exists():
         raise UsageError(f"{folder} exists; choose another with --out")

@@ -12,9 +12,19 @@ from rich.text import Text
 
 from regard.demo.glossary import Glossed, gloss
 from regard.demo.lectures import REVERSED, Lecture
-from regard.demo.story.bank import BEFORE, SENSES, UNFINISHED, bank_meanings
-from regard.demo.story.expected import expected_order
-from regard.demo.story.links import Finding, Scene, find_heads, least_linked, pronoun, scenes_of
+from regard.demo.story.links import (
+    BEFORE,
+    SENSES,
+    UNFINISHED,
+    Finding,
+    Scene,
+    bank_meanings,
+    expected_order,
+    find_heads,
+    least_linked,
+    pronoun,
+    scenes_of,
+)
 from regard.demo.story.looks import name_of, share, show_finding, show_heads, show_trials
 from regard.demo.story.promises import counted, lectures_for, translate
 from regard.demo.story.sentence import interlinear, literal

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.demo.corpus import PAIRS, Corpus, built_in, corpus
-from regard.demo.story.files import write_english, write_pairs
+from regard.demo.story.corpus_files import write_english, write_pairs
 from regard.demo.story.links import links_of
-from regard.demo.story.place import COMMANDS, RECIPES, Place, forget, read_facts, write_facts
+from regard.demo.story.model_store import COMMANDS, RECIPES, Place, forget, read_facts, write_facts
 from regard.demo.story.promises import judge
 from regard.errors import Interrupted, UsageError
 from regard.inference.loading import load, load_for

@@ -18,7 +18,7 @@ def settings():
 
 @pytest.fixture(scope="session")
 def make_place():
-    from regard.demo.story.place import Place
+    from regard.demo.story.model_store import Place
 
     def make(folder, name="demo", **changes):
         used = {**SETTINGS, **changes}

@@ -11,9 +11,21 @@ import pytest
 
 from regard.cli.app import run
 from regard.demo.lectures import LECTURES
-from regard.demo.story.bank import BEFORE, SENSES, UNFINISHED, bank_meanings
-from regard.demo.story.expected import expected_order
-from regard.demo.story.links import TIRED, WIDE, Finding, Scene, find_heads, links_of, pronoun, scenes_of
+from regard.demo.story.links import (
+    BEFORE,
+    SENSES,
+    TIRED,
+    UNFINISHED,
+    WIDE,
+    Finding,
+    Scene,
+    bank_meanings,
+    expected_order,
+    find_heads,
+    links_of,
+    pronoun,
+    scenes_of,
+)
 from regard.demo.story.promises import translate
 from regard.demo.story.training import sentences_for
 from regard.inspection.analysis.compare import compare

@@ -14,17 +14,16 @@ from rich.console import Console
 from regard.cli.app import app
 from regard.demo.glossary import gloss
 from regard.demo.lectures import LECTURES, REVERSED
-from regard.demo.story import telling, writing
-from regard.demo.story.bank import bank_meanings
-from regard.demo.story.links import TIRED, Finding, find_heads
+from regard.demo.story import language_model, telling
+from regard.demo.story.corpus_files import families, show_samples
+from regard.demo.story.language_model import PROMPTS, tell_writing, word_by_word
+from regard.demo.story.links import TIRED, Finding, bank_meanings, find_heads
 from regard.demo.story.looks import share, show_finding, show_trials
 from regard.demo.story.promises import translate
-from regard.demo.story.samples import families, show_samples
 from regard.demo.story.sentence import interlinear, literal, show_own, strange_words
 from regard.demo.story.telling import six_steps, tell
 from regard.demo.story.training import obtain, sentences_for
 from regard.demo.story.trials import Trial, Trials, Without
-from regard.demo.story.writing import PROMPTS, tell_writing, word_by_word
 from regard.inspection.by_hand.board import COLOURS, Board
 
 
@@ -123,10 +122,10 @@ def test_what_the_heads_are_needed_for_is_told(scenes, paper):
 
 
 @pytest.mark.parametrize(
-    "call", [call for steps in (*telling.NEXT.values(), writing.NEXT) for call, _ in steps]
+    "call", [call for steps in (*telling.NEXT.values(), language_model.NEXT) for call, _ in steps]
 )
 def test_what_to_try_next_can_be_typed(call, monkeypatch, tmp_path):
-    monkeypatch.setattr("regard.demo.story.place.trained_folder", lambda name: tmp_path)
+    monkeypatch.setattr("regard.demo.story.model_store.trained_folder", lambda name: tmp_path)
     _, command, *arguments = shlex.split(call)
     typer.main.get_command(app).commands[command].make_context(command, arguments)  # pyright: ignore
 
