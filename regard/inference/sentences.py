@@ -1,4 +1,4 @@
-"""A text too long for a model, cut into parts that fit: at the ends of sentences, of words if need be."""
+"""A text too long for a model, cut into parts that fit: between sentences, between words if need be."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-# Behind a full stop and whatever closes with it, or at a line end. Scripts without spaces need none.
-_END = re.compile(r"(?<=[.!?…])[\"'’”»)\]]*(\s+)|(?<=[。！？])[」』”）]*(\s*)|([ \t]*\n\s*)")
+_WITH_SPACE = ".!?…‼⁇⁈⁉؟۔।॥։።"  # marks that end a sentence where white space follows
+_WITHOUT = "。！？｡．"  # marks that end one with or without it
+_CLOSERS = r"\"'’”»›)\]」』）】》〉"
+# A run of marks with what closes behind it, or a line end, each with the white space that follows.
+_END = re.compile(rf"([{_WITH_SPACE}{_WITHOUT}]+)[{_CLOSERS}]*(\s*)|((?<![^\S\n])[^\S\n]*+\n\s*)")
 _SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"\w")
+_WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
+_LONGEST_ABBREVIATION = 12
+_ABBREVIATIONS = """
+mr mrs ms mx dr prof sr jr st mt rev hon gov sen rep gen col maj capt cmdr lt sgt adm messrs
+vs cf al eg ie viz approx ca est dept inc ltd corp co bros univ assn ave blvd jan feb apr aug sept oct nov dec
+mme mmes mlle mlles mgr mm env bzw evtl ggf inkl zzgl vgl sog hr hrn fr dipl ing str geb
+sra srta dra ud uds avda sig dott avv
+"""
+_BEFORE_NUMBERS = "no nos nr num art sec ch chap fig figs vol p pp ed eq tab abb bd kap par pág cap"
 
 
 @dataclass(frozen=True)
@@ -20,25 +33,61 @@ class Part:
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool]) -> list[Part]:
-    """The sentences of a text, those that do not fit cut in halves at a space, or anywhere if there is none.
+    """As many sentences to a part as fit; one that does not fit is cut at a space, or anywhere without one.
 
-    Parts and gaps join to the text; a gap is white space alone.
+    Parts and gaps join to the text without the white space around it. No part is blank and a gap is white
+    space alone. Gaps other than a single space are not put into a part, so that the answer has them too.
     """
-    sentences = _cut(text, [_gap_of(match) for match in _END.finditer(text)])
-    return [part for sentence in sentences for part in _halves(sentence, fits)]
+    parts: list[Part] = []
+    for part in (half for sentence in _sentences(text.strip()) for half in _halves(sentence, fits)):
+        if parts and parts[-1].gap in ("", " ") and fits(both := parts[-1].text + parts[-1].gap + part.text):
+            parts[-1] = Part(both, part.gap)
+        else:
+            parts.append(part)
+    return parts
+
+
+def _sentences(text: str) -> Iterator[Part]:
+    """The sentences of a text; marks without a word belong to the sentence before them."""
+    ends = [_gap_of(match) for match in _END.finditer(text) if _is_end(match)]
+    before, after = [(0, 0), *ends], [*ends[1:], (len(text), len(text))]
+    start, has_word = 0, False
+    for (_, last), (begin, end), (following, _) in zip(before, ends, after, strict=False):
+        has_word = has_word or _WORD.search(text, last, begin) is not None
+        if has_word and _WORD.search(text, end, following):
+            yield Part(text[start:begin], text[begin:end])
+            start, has_word = end, False
+    if start < len(text):
+        yield Part(text[start:], "")
 
 
 def _gap_of(match: re.Match[str]) -> tuple[int, int]:
-    return next(match.span(group) for group in (1, 2, 3) if match[group] is not None)
+    return match.span(3 if match[1] is None else 2)
 
 
-def _cut(text: str, gaps: list[tuple[int, int]]) -> Iterator[Part]:
-    """What lies between the gaps; stretches of nothing else go to the gap before them."""
-    start = 0
-    for begin, end in [*gaps, (len(text), len(text))]:
-        if begin > start or (end > start and start == 0):
-            yield Part(text[start:begin], text[begin:end])
-        start = end
+def _is_end(match: re.Match[str]) -> bool:
+    marks, gap, text = match[1], match[2], match.string
+    if marks is None or "\n" in gap:
+        return True
+    follows = text[match.end() : match.end() + 1]
+    if not gap:
+        is_decimal = marks == "．" and follows.isdecimal()
+        return any(mark in _WITHOUT for mark in marks) and not is_decimal
+    return marks != "." or not _is_abbreviation(
+        text[max(0, match.start() - _LONGEST_ABBREVIATION) : match.start()], follows
+    )
+
+
+def _is_abbreviation(before: str, follows: str) -> bool:
+    """Whether a stop behind this belongs to the word: Mr., p.m., an initial, No. before a number."""
+    word = _WORD_BEFORE.search(before)
+    if word is None:
+        return False
+    letters = word[0].lower().split(".")
+    if len(letters) > 1:
+        return max(map(len, letters)) <= 3
+    known = _ABBREVIATIONS.split() + (_BEFORE_NUMBERS.split() if follows.isdecimal() else [])
+    return len(letters[0]) == 1 or letters[0] in known
 
 
 def _halves(part: Part, fits: Callable[[str], bool]) -> Iterator[Part]:

@@ -109,11 +109,11 @@ class Translating:
 
     def _parts(self, label: Label, text: str) -> list[Source]:
         encode = self.tokenizers.source.encode
-        parts = split_to_fit(text.strip(), lambda part: self._fits(encode(part)))
+        parts = split_to_fit(text, lambda part: self._fits(encode(part)))
         encoded = self.tokenizers.source.encode_batch([part.text for part in parts])
         if not all(map(self._fits, encoded)):
             raise ShapeError(f"{label} has a character of more tokens than this model reads; leave it out")
-        pairs = enumerate(zip(parts, encoded, strict=True))
+        pairs = enumerate((part, ids) for part, ids in zip(parts, encoded, strict=True) if ids)
         return [self._source(part.text, ids, part.gap, place) for place, (part, ids) in pairs]
 
     def _request(self, source: Source) -> Request:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,8 @@ from regard.inference.request import Answer, Result
 from regard.inference.tokens import Tokens
 from regard.inference.tree import Tree
 from regard.text.tokenizer import Tokenizer
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'’”»)\]]*\Z")
 
 
 @dataclass(frozen=True)
@@ -66,11 +69,14 @@ def told(answer: Answer, tokenizer: Tokenizer) -> Translation:
 
 
 def joined(parts: Sequence[Translation], gaps: Sequence[str], tokenizer: Tokenizer) -> Translation:
-    """The translations of a text's parts as one, with the white space that stood between them."""
+    """The translations of a text's parts as one, with the white space that stood between them.
+
+    Where none stood, as between Chinese sentences, a space follows a sentence of a language that has spaces.
+    """
     ids = [number for part in parts for number in part.tokens.ids.tolist()]
     chances = [chance for part in parts for chance in part.tokens.log_probabilities.tolist()]
     return Translation(
-        "".join(part.text + gap for part, gap in zip(parts, gaps, strict=True)),
+        "".join(_with_spaces([part.text for part in parts], gaps)),
         sum(part.score for part in parts),
         sum(part.rank_score for part in parts),
         Tokens(tokenizer, ids, chances, len(ids) - len(chances)),
@@ -78,6 +84,12 @@ def joined(parts: Sequence[Translation], gaps: Sequence[str], tokenizer: Tokeniz
         parts=tuple(parts),
         back_score=_sum([part.back_score for part in parts]),
     )
+
+
+def _with_spaces(texts: Sequence[str], gaps: Sequence[str]) -> Iterator[str]:
+    for text, gap, following in zip(texts, gaps, [*texts[1:], ""], strict=True):
+        yield text
+        yield gap or (" " if _SENTENCE_END.search(text) and following[:1].isalnum() else "")
 
 
 def _sum(scores: Sequence[float | None]) -> float | None:

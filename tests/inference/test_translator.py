@@ -11,6 +11,8 @@ import torch
 
 from regard.errors import DataError, SettingError, ShapeError, UnknownName, UsageError
 from regard.inference.alignment import Alignment
+from regard.inference.tokens import Tokens
+from regard.inference.translation import Translation, joined
 from regard.inference.translator import Translator
 from regard.model.watch import watch
 from regard.text.pair import Tokenizers
@@ -284,19 +286,19 @@ def test_a_text_too_long_is_an_error_with_its_number(translator):
 
 
 def test_a_megabyte_is_one_clear_error_or_is_split(translator):
-    mega = "the cat sees the dog. " * 50_000
+    mega = "the cat sees the dog.\n" * 50_000
     with pytest.raises(ShapeError, match=r"has \d{3},\d{3} tokens"):
         translator.translate(mega)
     part = mega[:20_000]
     found = translator.translate(part, split="sentences", beams=1)
-    whole, left = divmod(len(part), len("the cat sees the dog. "))
-    assert found.text.startswith("le chat voit le chien. " * whole)
+    whole, left = divmod(len(part), len("the cat sees the dog.\n"))
+    assert found.text.startswith("le chat voit le chien.\n" * whole)
     assert len(found.parts) == whole + bool(left)
 
 
 def test_a_split_text_is_the_sum_of_its_parts(translator, toy_pairs):
     pairs = toy_pairs(9, 5)
-    gaps = [" ", "  ", "\n", "\n\n", " \t", " ", "\n ", " ", ""]
+    gaps = ["\u00a0", "  ", "\n", "\n\n", " \t", "\u3000", "\n ", "  ", ""]
     text = "".join(source + gap for (source, _), gap in zip(pairs, gaps, strict=True))
     found = translator.translate(text, split="sentences")
     alone = translator.translate([source for source, _ in pairs])
@@ -305,6 +307,8 @@ def test_a_split_text_is_the_sum_of_its_parts(translator, toy_pairs):
     assert texts_of(found.parts) == texts_of(alone)
     short = "the cat sees the dog. the dog sees the cat."
     assert translator.translate(short, split="sentences").parts == ()  # what fits is not touched
+    packed = translator.translate("the cat sees the dog. " * 20, split="sentences")
+    assert 2 <= len(packed.parts) < 10  # several sentences to a part
     unbroken = translator.translate("x" * 3000, split="sentences", max_length=2)
     assert len(unbroken.parts) > 40
     with pytest.raises(UnknownName, match="unknown split 'word'"):
@@ -423,3 +427,18 @@ def test_what_is_no_unicode_is_refused(translator):
 def test_impossible_options_are_refused_at_once(translator, option, line):
     with pytest.raises(SettingError, match=line):
         translator.translate(iter(["the cat"]), **option)
+
+
+@pytest.mark.parametrize(
+    ("texts", "gaps", "expected"),
+    [
+        (["Hello.", "Bye!", "End"], ["", "", ""], "Hello. Bye! End"),
+        (["你好。", "再见！"], ["", ""], "你好。再见！"),
+        (["half a wo", "rd."], ["", ""], "half a word."),
+        (["One.", "Two."], ["\n\n", " "], "One.\n\nTwo. "),
+    ],
+)
+def test_parts_are_joined_with_the_spaces_of_their_language(translator, texts, gaps, expected):
+    nothing = Tokens(translator.tokenizers.target, [], [])
+    parts = [Translation(text, 0.0, 0.0, nothing) for text in texts]
+    assert joined(parts, gaps, translator.tokenizers.target).text == expected
