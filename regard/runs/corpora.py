@@ -177,6 +177,11 @@ def first_examples(corpus: Corpus, most: int | None = None) -> list[Any]:
     every = list(corpus)
     if not every:
         raise DataError(f"nothing is left to score: {' '.join(str(corpus.report).split())}")
-    if most is None or len(every) <= most:
-        return every
-    return [every[place * len(every) // most] for place in range(most)]
+    return every if most is None else evenly(every, most)
+
+
+def evenly(examples: list[Any], most: int) -> list[Any]:
+    """At most so many of these, at equal distances."""
+    if len(examples) <= most:
+        return examples
+    return [examples[place * len(examples) // most] for place in range(most)]

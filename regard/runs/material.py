@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.checkpoints.folder import ModelFolder, load_weights, read_folder
 from regard.errors import CheckpointError, DataError, SettingError
@@ -15,12 +14,10 @@ from regard.runs.corpora import Corpora, check_files
 from regard.runs.recipe import SHAPES, Recipe
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held, Task
+from regard.runs.text_folder import LABELS, TextFolder, key_of
 from regard.runs.trained import Vocabularies
-from regard.text.pair import Tokenizers
 from regard.text.sequences import Data
 from regard.text.tokenizer import Tokenizer
-
-LABELS = "labels.json"
 
 
 @dataclass(frozen=True)
@@ -51,13 +48,31 @@ def gather(recipe: Recipe, folder: Path | None = None) -> Material:
     task = TASKS.find(recipe.objective)
     corpora = task.corpora(recipe.data)
     start = read_start(recipe)
-    words = _words(task, corpora, recipe, folder, start)
+    text = None if folder is None else TextFolder(folder)
+    words = _words(task, corpora, recipe, text, start)
     context = start.config.context if start else recipe.model_config(**task.decided(words)).context
-    cache = None if folder is None else folder / "tokens"
-    train = _nameable("training", lambda: task.encode(corpora.train, words, context, cache))
-    valid = _nameable("validation", lambda: task.encode(corpora.valid, words, context, cache))
-    held = task.hold(corpora.valid, valid, recipe.validation.sentences)
-    return Material(words, train, held, context)
+    train = _encoded("training", task, corpora.train, words, context, text)
+    held = _held(task, corpora, words, context, text)
+    return Material(words, train, held.limited(recipe.validation.sentences), context)
+
+
+def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: str | None) -> Material:
+    """The text of a run as its folder holds it, by the keys of its token files.
+
+    Its files are read only for what is not there: a validation part without key, which is another than
+    before, and token files that are lost.
+    """
+    task, text = TASKS.find(recipe.objective), TextFolder(folder)
+    words = text.words()
+    if words is None:
+        raise DataError(f"{folder} has lost its {LABELS}; start a new run")
+    data = text.part(train, recipe, context) or _rebuilt(recipe, words, context, text, train)
+    part = None if valid is None else text.part(valid, recipe, context)
+    if part is None:
+        held = _held(task, task.corpora(recipe.data), words, context, text)
+    else:
+        held = text.validation(part, recipe, words)
+    return Material(words, data, held.limited(recipe.validation.sentences), context)
 
 
 def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
@@ -97,18 +112,45 @@ def _same_head(start: ModelFolder, recipe: Recipe, words: Vocabularies) -> bool:
 
 
 def _words(
-    task: Task, corpora: Corpora, recipe: Recipe, folder: Path | None, start: ModelFolder | None
+    task: Task, corpora: Corpora, recipe: Recipe, text: TextFolder | None, start: ModelFolder | None
 ) -> Vocabularies:
     """The run's own tokenizers if it has them, else those of the model it starts from, else new ones."""
-    if folder is not None and (folder / LABELS).is_file():
-        return Vocabularies(Tokenizers.load(folder), tuple(json.loads((folder / LABELS).read_bytes())))
+    if text is not None and (known := text.words()) is not None:
+        return known
     learned = start.tokenizers() if start else task.learn(corpora.train, recipe.tokenizer)
     words = Vocabularies(learned, task.labels(corpora.train))
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        learned.save(folder)
-        (folder / LABELS).write_text(json.dumps(words.labels), encoding="utf-8")
+    if text is not None:
+        text.write_words(words)
     return words
+
+
+def _encoded(
+    part: str, task: Task, corpus: Any, words: Vocabularies, context: int, text: TextFolder | None
+) -> Data:
+    try:
+        return task.encode(corpus, words, context, text and text.tokens)
+    except DataError as error:
+        raise DataError(f"{part} text: {error}") from None
+
+
+def _held(task: Task, corpora: Corpora, words: Vocabularies, context: int, text: TextFolder | None) -> Held:
+    """All of the validation part, kept as text too."""
+    held = task.hold(corpora.valid, _encoded("validation", task, corpora.valid, words, context, text))
+    if text is not None:
+        text.write_validation(held)
+    return held
+
+
+def _rebuilt(recipe: Recipe, words: Vocabularies, context: int, text: TextFolder, key: str) -> Data:
+    """The training part from its files, where its token files are lost; it must be the same."""
+    task = TASKS.find(recipe.objective)
+    made = _encoded("training", task, task.corpora(recipe.data).train, words, context, text)
+    if key_of(made.identity) != key:
+        raise DataError(
+            f"the token files of the training data in {text.tokens} are lost, and its files give others now; "
+            "start a new run"
+        )
+    return made
 
 
 def _in_words(data: Data, runs_on: bool) -> str:
@@ -120,10 +162,3 @@ def _in_words(data: Data, runs_on: bool) -> str:
     lines = [] if runs_on else [f"{report.kept:,} of {report.read:,} lines"]
     tokens = [f"{len(c.ids):,} {name} tokens" for name, c in data.columns.items() if name != "label"]
     return ", ".join([*lines, *tokens, *parts, *shortened])
-
-
-def _nameable(part: str, encode: Callable[[], Data]) -> Data:
-    try:
-        return encode()
-    except DataError as error:
-        raise DataError(f"{part} text: {error}") from None

@@ -24,6 +24,7 @@ from regard.checkpoints.reading import read_json
 from regard.errors import CheckpointError, RegardError, TrainingError, UsageError
 from regard.runs.recipe import Recipe
 from regard.runs.tables import DataTable
+from regard.runs.toml import read_toml
 
 # How tables are read, which a run knows.
 READING = {"format", "columns", "text_column", "label_column", "header", "lines"}
@@ -69,7 +70,7 @@ class RunFolder:
         """The settings of the run."""
         if not self.recipe_file.is_file():
             raise UsageError(f"{self.path} is no run: it has no recipe.toml; give the folder of one")
-        return Recipe.load(self.recipe_file)
+        return Recipe.stored(read_toml(self.recipe_file))
 
     def write_recipe(self, recipe: Recipe) -> None:
         """Keep the settings."""

@@ -9,14 +9,7 @@ from typing import Any
 from regard.errors import SettingError, nearest
 from regard.model.config import SIZES, ModelConfig
 from regard.runs.catalogue import find_recipe
-from regard.runs.tables import (
-    RESUMABLE,
-    DataTable,
-    ModelStart,
-    TokenizerTable,
-    TrainingTable,
-    ValidationTable,
-)
+from regard.runs.tables import DataTable, ModelStart, TokenizerTable, TrainingTable, ValidationTable
 from regard.runs.toml import NONE, merged, read_toml, write_toml
 from regard.settings import Settings
 
@@ -69,6 +62,12 @@ class Recipe:
         tables = {name: _table(name, owner, values.get(name, {})) for name, owner in _TABLES.items()}
         model = values.get("model", {})
         _check_model(objective, model)
+        if "from" in model and values.get("tokenizer"):
+            key = next(iter(values["tokenizer"]))
+            raise SettingError(
+                f"[tokenizer] {key}: a model that starts from {model['from']} has its tokenizer; "
+                "leave [tokenizer] out"
+            )
         recipe = cls(objective=objective, model=model, **tables)
         recipe.tokenizer.check_names()
         recipe.training.check_names()
@@ -89,12 +88,19 @@ class Recipe:
             raise SettingError(f"[validation] backwards: {objective} has no way back; leave it at 0")
         return recipe
 
+    @classmethod
+    def stored(cls, values: dict[str, Any]) -> Recipe:
+        """The same from a run's resolved settings; earlier versions wrote a [tokenizer] beside `from`."""
+        model = values.get("model")
+        given = isinstance(model, dict) and "from" in model
+        return cls.read({key: value for key, value in values.items() if key != "tokenizer" or not given})
+
     def values(self) -> dict[str, Any]:
         """Every setting with its value, as `read` takes them."""
         return {
             "objective": self.objective,
             "data": _plain(self.data),
-            "tokenizer": _plain(self.tokenizer),
+            **({} if self.starts_from else {"tokenizer": _plain(self.tokenizer)}),
             "model": self._whole_model(),
             "training": _plain(self.training),
             "validation": _plain(self.validation),
@@ -128,31 +134,15 @@ class Recipe:
         return {key: value for key, value in _plain(config).items() if key not in DECIDED}
 
 
-def differences(before: Recipe, after: Recipe) -> list[str]:
-    """What two recipes say differently, a line each: "training.steps 200, now 400"."""
-    old, new = _flat(before.values()), _flat(after.values())
-    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return [f"{name} {_shown(old.get(name))}, now {_shown(new.get(name))}" for name in names]
-
-
-def check_resumable(before: Recipe, after: Recipe) -> list[str]:
-    """The differences, unless one of them makes another run."""
-    changes = differences(before, after)
-    allowed = {f"{table}.{key}" for table, keys in RESUMABLE.items() for key in keys}
-    refused = [change for change in changes if change.split(" ")[0] not in allowed]
-    if refused:
-        raise SettingError(f"this would be another run: {'; '.join(refused)}; start one with --out")
-    return changes
-
-
 def _with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """The file's tables with these replaced, and what else a change of one setting means for another."""
     result = merged(values, changes)
     model, training = changes.get("model"), changes.get("training")
     if isinstance(model, dict) and "from" in model and "from" not in values.get("model", {}):
-        # The shape that the file describes is that of another model.
+        # The shape and the tokenizer that the file describes are those of another model.
         own = {key: value for key, value in values.get("model", {}).items() if key in TUNABLE}
         result["model"] = merged(own, model)
+        result["tokenizer"] = changes.get("tokenizer", {})
     if isinstance(training, dict) and "steps" in training and "warmup" not in training:
         result["training"] = _warmed_up(result["training"])
     return result
@@ -213,14 +203,3 @@ def _check_model(objective: str, model: Any) -> None:
 def _some_size(objective: str) -> dict[str, int]:
     """Sizes that are not known yet, so that the rest can be checked."""
     return {"vocabulary": 8, "classes": 2} if objective == "classification" else {"vocabulary": 8}
-
-
-def _flat(values: dict[str, Any], path: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
-    return found
-
-
-def _shown(value: Any) -> str:
-    return "not set" if value is None else repr(value)

@@ -14,26 +14,32 @@ from regard.inference.loading import load
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
-from regard.model.transformer import count_parameters
+from regard.model.config import ModelConfig
+from regard.model.transformer import build_model, count_parameters
 from regard.runs.corpora import check_files, with_absolute_paths
 from regard.runs.display import Display, make_display
+from regard.runs.identity import Digests, Identity, TextIdentity, file_digests, recipe_changes
 from regard.runs.machine import facts, settle
-from regard.runs.material import Material, gather, make_model, read_start
+from regard.runs.material import Material, gather, gather_again, make_model, read_start
 from regard.runs.metrics import MetricsFile, read_metrics
 from regard.runs.place import RunFolder, claimed, free_name
-from regard.runs.recipe import Recipe, check_resumable
+from regard.runs.recipe import Recipe
 from regard.runs.report import write_report
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
+from regard.runs.text_folder import key_of
 from regard.runs.toml import merged
 from regard.runs.validating import build_validate, check_watched
 from regard.text.hiding import hiding
 from regard.text.reading import Paths
 from regard.text.respelling import respelled
 from regard.text.turning import both_ways
+from regard.training.changes import Changes
 from regard.training.events import Event, Observer, Resumed
 from regard.training.objectives import build_objective
 from regard.training.randomness import seed_everything
+from regard.training.saves import Saves
+from regard.training.state import read_config
 from regard.training.trainer import Outcome, Trainer
 
 log = logging.getLogger("regard.runs")
@@ -106,7 +112,9 @@ class Prepared:
     material: Material
     folder: RunFolder
     trainer: Trainer
-    goes_on: bool  # from a checkpoint in its folder
+    goes_on: bool = False  # in a folder that was there before
+    checkpoint: Path | None = None  # what it goes on from
+    changes: Changes | None = None  # since that checkpoint
 
 
 def start(
@@ -144,9 +152,9 @@ def prepare(recipe: Recipe, out: Path) -> Prepared:
     with claimed(out) as folder:
         material = gather(recipe, folder.text)
         folder.write_recipe(recipe)
-        trainer = _trainer(recipe, material, folder)
+        trainer = _trainer(recipe, material, folder, file_digests(recipe.data))
         folder.write_facts(_facts(recipe, material, trainer))
-    return Prepared(recipe, material, folder, trainer, goes_on=False)
+    return Prepared(recipe, material, folder, trainer)
 
 
 def prepare_again(out: str | Path, settings: dict[str, Any] | None = None) -> Prepared:
@@ -154,10 +162,19 @@ def prepare_again(out: str | Path, settings: dict[str, Any] | None = None) -> Pr
     folder = RunFolder(Path(out))
     before = folder.recipe()
     recipe = before.changed(settings or {})
-    check_resumable(before, recipe)
     recipe = replace(recipe, data=with_absolute_paths(recipe.data), training=settle(recipe.training))
-    material = gather(recipe, folder.text)
-    return Prepared(recipe, material, folder, _trainer(recipe, material, folder), goes_on=True)
+    checkpoint = Saves(folder.path).newest_good()
+    if checkpoint is None:
+        recipe_changes(before, recipe)
+        material = gather(recipe, folder.text)
+        trainer = _trainer(recipe, material, folder, file_digests(recipe.data))
+        return Prepared(recipe, material, folder, trainer, goes_on=True)
+    saved, files = Identity.read(checkpoint, folder), file_digests(recipe.data)
+    found = saved.compare(recipe, files)
+    config = read_config(checkpoint)
+    material = gather_again(recipe, folder.text, config.context, saved.text.train, found.valid)
+    trainer = _trainer(recipe, material, folder, saved.text.with_files(files).files, config)
+    return Prepared(recipe, material, folder, trainer, True, checkpoint, found.changes)
 
 
 def finish(
@@ -178,7 +195,9 @@ def finish(
         for one in told:
             closing.callback(getattr(one, "close", _nothing))
         trainer.observers += [*told, *observers]
-        if run.goes_on and not trainer.resume():
+        if run.checkpoint is not None:
+            trainer.resume(run.checkpoint, run.changes)
+        elif run.goes_on:
             metrics.begin_anew()
         outcome = trainer.train()
         _keep(outcome, run)
@@ -231,10 +250,19 @@ class _Once:
             self.act()
 
 
-def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
+def _trainer(
+    recipe: Recipe,
+    material: Material,
+    folder: RunFolder,
+    files: Digests,
+    config: ModelConfig | None = None,
+) -> Trainer:
+    """A Trainer with a new model, or with one of that config, whose weights are in a checkpoint."""
     training, words = recipe.training, material.words
     seed_everything(training.seed)
-    model = make_model(recipe, words).to(training.device)
+    model = (make_model(recipe, words) if config is None else build_model(config)).to(training.device)
+    train, valid = (key_of(data.identity) for data in (material.train, material.valid.data))
+    identity = Identity(recipe, TextIdentity(train, valid, files))
     data = respelled(
         material.train,
         training.respell,
@@ -256,6 +284,7 @@ def _trainer(recipe: Recipe, material: Material, folder: RunFolder) -> Trainer:
         tokenizers=words.tokenizers,
         purpose=recipe.objective,
         extra=words.to_json(),
+        run=identity.to_json(),
     )
 
 

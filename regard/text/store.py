@@ -78,17 +78,38 @@ def build_in_memory(fill: Fill, vocabularies: dict[str, int], key: str) -> Data:
 
 def open_or_build(cache: Path, fill: Fill, vocabularies: dict[str, int], key: str) -> Data:
     """The data set of that key from the cache folder, built there first if it is missing or damaged."""
+    stored = open_stored(cache, key)
+    if stored is not None:
+        return stored
     folder = cache / key[:32]
-    if folder.exists():
-        try:
-            return _open(folder, key)
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            log.warning("token files in %s are damaged (%s); building them anew", folder, error)
     try:
         _build(folder, fill, vocabularies, key)
         return _open(folder, key)
     except OSError as error:
         raise DataError(f"cannot keep token files in {cache}: {error.strerror or error}") from None
+
+
+def open_stored(cache: Path, key: str) -> Data | None:
+    """The data set of that key from the cache folder; None where it is missing or damaged."""
+    folder = cache / key[:32]
+    if not folder.exists():
+        return None
+    try:
+        return _open(folder, key)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        log.warning("token files in %s are damaged (%s)", folder, error)
+        return None
+
+
+def stored_keys(cache: Path) -> list[str]:
+    """The keys of the data sets in a cache folder that are without damage."""
+    keys: list[str] = []
+    for manifest in sorted(cache.glob("*/manifest.json")):
+        try:
+            keys.append(str(json.loads(manifest.read_bytes())["manifest"]["key"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return keys
 
 
 def _open(folder: Path, key: str) -> Data:

@@ -2,14 +2,15 @@
 
 Beside the model that can be used as it is (its averaged weights, where there are some):
 
-    training.json          step, best, latest losses, place in the data, settings, random generators
+    training.json          step, best, latest losses, place in the data, settings, random generators, and
+                           what the run says of itself
     training.safetensors   optimizer, averages, torch's random generators, and every weight of the module
                            that the model folder does not hold as it was trained
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,16 +20,17 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
-from regard.checkpoints.folder import WEIGHTS, as_arrays, load_weights, stored_weights, write_model
+from regard.checkpoints.folder import CONFIG, WEIGHTS, as_arrays, load_weights, stored_weights, write_model
 from regard.checkpoints.reading import MappedWeights, check_manifest, read_json
 from regard.checkpoints.writing import write_json, write_tensors
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.text.batches import BatchSource
-from regard.text.pair import Tokenizers
+from regard.text.pair import JOINT, SOURCE, Tokenizers
 from regard.training.averaging import Average, swapped_in
+from regard.training.changes import differences
 from regard.training.randomness import RandomState, from_json, random_state, restore_random_state, to_json
-from regard.training.settings import MAY_CHANGE, TrainingSettings
+from regard.training.settings import TrainingSettings
 
 FORMAT = 1
 VALUES = "training.json"
@@ -53,6 +55,10 @@ class Progress:
     since_best: int = 0  # validations since the best one
     validated: int = 0  # the step of the latest validation
     losses: list[float] = field(default_factory=list)  # of the latest steps
+
+    def forget_best(self) -> None:
+        """The next validation is the best again, and is due at once."""
+        self.best, self.since_best, self.validated = None, 0, 0
 
     def add_loss(self, loss: float) -> None:
         """One more step is done."""
@@ -91,19 +97,13 @@ class TrainingState:
     source: BatchSource[Any]
     settings: TrainingSettings
     purpose: Purpose
+    run: Mapping[str, Any] = field(default_factory=dict)  # what the run says of itself, as JSON holds it
 
     @property
     def model(self) -> nn.Module | None:
         """The model inside the module, where it is one that a model folder can hold."""
         model = getattr(self.module, "model", None)
         return model if isinstance(getattr(model, "config", None), ModelConfig) else None
-
-    def identity(self) -> dict[str, Any]:
-        """What must be the same for training to go on."""
-        config = self.model.config.model_dump() if self.model is not None else {}  # pyright: ignore[reportCallIssue, reportAttributeAccessIssue]
-        shapes = {name: list(tensor.shape) for name, tensor in stored_weights(self.module).items()}
-        tokenizers = self.purpose.tokenizers.fingerprint if self.purpose.tokenizers else ""
-        return {"model": config, "weights": shapes, "tokenizers": {"fingerprint": tokenizers}}
 
     def size(self) -> int:
         """About how many bytes a checkpoint has at most."""
@@ -133,7 +133,7 @@ class TrainingState:
             "random": to_json(random.values),
             "optimizer": numbers,
             "settings": _plain(self.settings),
-            "identity": self.identity(),
+            "run": dict(self.run),
         }
         write_json(folder / VALUES, told)
 
@@ -146,16 +146,11 @@ class TrainingState:
             weights, about = stored_weights(self.model), self.purpose
             write_model(folder, config, weights, about.tokenizers, about.purpose, about.extra)
 
-    def restore(self, folder: Path) -> tuple[Progress, list[str]]:
-        """Take up the state of a checkpoint; how far it had come, and which settings are others now."""
+    def restore(self, folder: Path) -> Progress:
+        """Take up the state of a checkpoint and give how far it had come."""
         files = check_manifest(folder)
-        if VALUES not in files or TENSORS not in files:
-            raise CheckpointError(f"{folder} is no checkpoint: it has no {VALUES}; give a run's folder")
-        told, tensors = read_json(folder / VALUES), MappedWeights(folder / TENSORS)
-        if told.get("format") != FORMAT:
-            raise CheckpointError(f"{folder} is of format {told.get('format')!r}; this regard reads {FORMAT}")
-        _refuse_another(folder, told.get("identity"), self.identity())
-        changes = _changed_settings(folder, told.get("settings"), _plain(self.settings))
+        told, tensors = _values(folder, files), MappedWeights(folder / TENSORS)
+        self._refuse_another(folder, files)
         progress = Progress.read(told.get("progress"))
         load_weights(self.module, self._weights(folder, tensors, WEIGHTS in files))
         self.average.restore(_under("average/", tensors))
@@ -163,7 +158,16 @@ class TrainingState:
         place = told.get("source")
         self.source.restore(place if isinstance(place, dict) else {})
         restore_random_state(RandomState(_under("random/", tensors), from_json(told.get("random"))))
-        return progress, changes
+        return progress
+
+    def _refuse_another(self, folder: Path, files: Collection[str]) -> None:
+        """Another architecture or tokenizer is another run; the checkpoint's own files say which it has."""
+        if CONFIG in files and self.model is not None:
+            now: Any = self.model.config
+            _refuse(folder, "model", read_config(folder).model_dump(), now.model_dump())
+        saved = Tokenizers.load(folder) if {JOINT, SOURCE} & set(files) else None
+        prints = [{"fingerprint": one.fingerprint if one else ""} for one in (saved, self.purpose.tokenizers)]
+        _refuse(folder, "tokenizer", *prints)
 
     def _weights(self, folder: Path, tensors: MappedWeights, has_model: bool) -> dict[str, np.ndarray]:
         stored = {f"model.{n}": a for n, a in MappedWeights(folder / WEIGHTS).items()} if has_model else {}
@@ -216,35 +220,30 @@ def _plain(settings: TrainingSettings) -> dict[str, Any]:
     return settings.model_dump(mode="json", include=set(TrainingSettings.model_fields))
 
 
-def _refuse_another(folder: Path, saved: Any, now: dict[str, Any]) -> None:
-    """Another architecture or tokenizer is another run; say what differs."""
-    saved = saved if isinstance(saved, dict) else {}
-    for part in ("model", "weights", "tokenizers"):
-        if found := differences(saved.get(part), now[part]):
-            more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-            raise CheckpointError(
-                f"{folder} is of another {part.removesuffix('s') if part != 'weights' else 'model'}: "
-                f"{'; '.join(found[:5])}{more}; start a new run"
-            )
+def read_values(folder: Path) -> dict[str, Any]:
+    """What training.json of a checkpoint says; every file of the checkpoint is checked first."""
+    return _values(folder, check_manifest(folder))
 
 
-def _changed_settings(folder: Path, saved: Any, now: dict[str, Any]) -> list[str]:
-    changes = differences(saved, now)
-    refused = [change for change in changes if change.split(" ")[0] not in MAY_CHANGE]
-    if refused:
-        raise CheckpointError(
-            f"{folder} was trained with other settings: {'; '.join(refused)}; a resumed run may change "
-            f"{', '.join(MAY_CHANGE)}; for anything else start a new run"
-        )
-    return changes
+def read_config(folder: Path) -> ModelConfig:
+    """The config of the model in a checkpoint; settings that it lacks have their defaults."""
+    try:
+        return ModelConfig.read(read_json(folder / CONFIG).get("model"))
+    except SettingError as error:
+        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
 
 
-def differences(saved: Any, now: Mapping[str, Any]) -> list[str]:
-    """What two tables of values say differently: "width 128, now 256"."""
-    saved = saved if isinstance(saved, dict) else {}
-    names = [*saved, *(name for name in now if name not in saved)]
-    return [
-        f"{name} {saved.get(name, 'absent')}, now {now.get(name, 'absent')}"
-        for name in names
-        if saved.get(name) != now.get(name)
-    ]
+def _values(folder: Path, files: Collection[str]) -> dict[str, Any]:
+    if VALUES not in files or TENSORS not in files:
+        raise CheckpointError(f"{folder} is no checkpoint: it has no {VALUES}; give a run's folder")
+    told = read_json(folder / VALUES)
+    if told.get("format") != FORMAT:
+        raise CheckpointError(f"{folder} is of format {told.get('format')!r}; this regard reads {FORMAT}")
+    return told
+
+
+def _refuse(folder: Path, part: str, saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse what differs in a part of the model, with a diff."""
+    if found := list(differences(saved, now).values()):
+        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+        raise CheckpointError(f"{folder} is of another {part}: {'; '.join(found[:5])}{more}; start a new run")

@@ -25,6 +25,7 @@ from regard.errors import CheckpointError, Interrupted, TrainingError
 from regard.text.batches import BatchSource
 from regard.text.pair import Tokenizers
 from regard.training.averaging import AVERAGES, swapped_in
+from regard.training.changes import Changes, changed_settings
 from regard.training.compiling import compile_blocks
 from regard.training.events import (
     Event,
@@ -43,7 +44,7 @@ from regard.training.saves import Saves
 from regard.training.schedule import SCHEDULES
 from regard.training.settings import TrainingSettings
 from regard.training.signals import Interruption
-from regard.training.state import Best, Progress, Purpose, TrainingState
+from regard.training.state import Best, Progress, Purpose, TrainingState, read_values
 from regard.training.workers import Workers
 
 log = logging.getLogger("regard.training")
@@ -68,6 +69,7 @@ class Trainer:
     validate    is given the module, in eval mode and with the weights to be used, and gives a Validation
     observers   are told every event as it happens
     tokenizers, purpose, extra   go into every model folder that is written
+    run         what the run says of itself, as JSON holds it; goes into every checkpoint
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Trainer:
         tokenizers: Tokenizers | None = None,
         purpose: str = "",
         extra: Mapping[str, Any] | None = None,
+        run: Mapping[str, Any] | None = None,
     ):
         self.module, self.source, self.settings = module, source, settings
         self.validate, self.observers = validate, list(observers)
@@ -90,41 +93,49 @@ class Trainer:
         self.schedule = SCHEDULES.find(settings.schedule)
         self.parameters = dict(module.named_parameters())
         self.average = AVERAGES.find(settings.average)(self.parameters, settings)
-        self.state = TrainingState(
-            module, self.optimizer, self.average, source, settings, Purpose(purpose, extra or {}, tokenizers)
-        )
+        about = Purpose(purpose, extra or {}, tokenizers)
+        self.state = TrainingState(module, self.optimizer, self.average, source, settings, about, run or {})
         self.workers = Workers.for_module(module, settings.workers)
         self._resumed: Path | None = None
         self._saved: Progress | None = None
 
-    def resume(self, path: str | Path | None = None) -> bool:
+    def resume(self, path: str | Path | None = None, changes: Changes | None = None) -> bool:
         """Go on from a checkpoint; False where there is none.
 
         Without a path, or with that of a run's folder, it is the newest without damage. A checkpoint that
-        is named itself must be whole.
+        is named itself must be whole. `changes` are those that the caller found and permits; without them
+        the settings are compared here.
         """
         folder = self._find(None if path is None else Path(path))
         if folder is None:
             return False
-        self.progress, changes = self.state.restore(folder)
+        if changes is None:
+            changes = changed_settings(folder, read_values(folder).get("settings"), self.settings)
+        self.progress = self.state.restore(folder)
         self._resumed = folder
-        self._miss_the_best()
+        validated = self.progress.validated
+        self._miss_the_best(changes.best_is_void)
         if self.saves is not None and folder == standing(self.saves.path(self.progress.step)):
             self._saved = replace(self.progress)
-        for change in changes:
-            log.info("resumed with another setting: %s", change)
-        self._tell(Resumed(self.progress.step, folder, changes, self.progress.validated))
+        for change in changes.permitted:
+            log.info("resumed with a change: %s", change)
+        self._tell(Resumed(self.progress.step, folder, changes.permitted, validated))
         return True
 
-    def _miss_the_best(self) -> None:
-        """Where the best checkpoint is gone or damaged, the next validation is the best again."""
+    def _miss_the_best(self, reason: str) -> None:
+        """Where the best cannot be compared or used any more, the next validation is the best again."""
         best, saves = self.progress.best, self.saves
-        if saves is None or best is None:
-            return
+        if reason:
+            log.info("the best validation so far does not count any more: %s", reason)
+            self.progress.forget_best()
+        elif saves is not None and best is not None:
+            self._check_best(saves.path(best.step))
+
+    def _check_best(self, path: Path) -> None:
         try:
-            check_manifest(standing(saves.path(best.step)))
+            check_manifest(standing(path))
         except CheckpointError as error:
-            log.warning("the best checkpoint, of step %d, cannot be used: %s", best.step, error)
+            log.warning("the best checkpoint, %s, cannot be used: %s", path.name, error)
             self.progress.best = None
 
     def _find(self, path: Path | None) -> Path | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import pytest
 import torch
 
 from regard.errors import CheckpointError, SettingError
 from regard.runs.material import make_model
 from regard.runs.recipe import Recipe
-from regard.runs.run import train
+from regard.runs.run import resume, train
 from regard.runs.toys import builtin_data
 from regard.runs.trained import Trained
 
@@ -72,3 +75,28 @@ def test_another_family_or_a_lost_folder_is_refused(small, tmp_path):
         with pytest.raises(kind, match=match):
             train("classification", **files, out=tmp_path / "run", settings=settings, show=False)
         assert not (tmp_path / "run").exists()
+
+
+def test_a_run_goes_on_after_the_model_it_started_from_has_moved(small_run, tmp_path):
+    base = small_run("masked", tmp_path, "base", steps=1)
+    run = tuned({"masked": base}, tmp_path, steps=2, body_rate=0.5, freeze=["source.*"])
+    shutil.copytree(run.folder, tmp_path / "same")
+    whole = resume(run.folder, {"training": {"steps": 4}}, show=False)
+    base.folder.rename(tmp_path / "elsewhere")
+    again = resume(tmp_path / "same", {"training": {"steps": 4}}, show=False)
+    assert again.step == 4
+    for name, weight in whole.model.model.state_dict().items():
+        assert torch.equal(weight, again.model.model.state_dict()[name])
+
+
+def test_labels_of_other_names_get_another_head(small):
+    run = small["classification"]
+    recipe = Recipe.load("classification", {"model": {"from": str(run.folder / "model")}})
+    words = Trained.load(run.folder).words
+    renamed = replace(words, labels=tuple(f"other {label}" for label in words.labels))
+    reordered = replace(words, labels=words.labels[::-1])
+    for other in (renamed, reordered):
+        model = make_model(recipe, other)
+        assert model.config.classes == len(words.labels)
+        assert not torch.equal(model.head.classify.weight, run.model.model.head.classify.weight)
+        assert torch.equal(model.source.weight, run.model.model.source.weight)

@@ -13,7 +13,7 @@ from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model, count_parameters
 from regard.runs.catalogue import FOLDER, recipes
-from regard.runs.recipe import Recipe, check_resumable, differences
+from regard.runs.recipe import Recipe
 from regard.runs.toml import merged, read_overrides, write_toml
 from regard.training.schedule import paper_peak
 
@@ -155,19 +155,6 @@ def test_two_sets_cannot_make_a_value_a_table():
         read_overrides(["training=1", "training.steps=2"])
 
 
-def test_a_resumed_run_may_change_some_settings_and_no_others():
-    before = Recipe.load("translation")
-    after = before.changed({"training": {"steps": 9000, "rate": 0.01}, "validation": {"beams": 4}})
-    assert check_resumable(before, after) == [
-        "training.steps 20000, now 9000",
-        "training.rate 0.002, now 0.01",
-        "validation.beams 1, now 4",
-    ]
-    with pytest.raises(SettingError, match=r"another run: model.width 256, now 64"):
-        check_resumable(before, before.changed({"model": {"width": 64}}))
-    assert differences(before, before) == []
-
-
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 values = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
@@ -186,3 +173,18 @@ def test_merging_leaves_both_as_they_were():
     below = {"a": {"x": 1, "y": 2}}
     assert merged(below, {"a": {"x": 3}, "b": 4}) == {"a": {"x": 3, "y": 2}, "b": 4}
     assert below == {"a": {"x": 1, "y": 2}}
+
+
+def test_a_tokenizer_beside_a_model_that_has_one_is_refused(tmp_path):
+    changes = {"model": {"from": str(tmp_path)}, "tokenizer": {"vocabulary": 300}}
+    with pytest.raises(SettingError, match=r"\[tokenizer\] vocabulary: .* has its tokenizer; leave"):
+        Recipe.load("classification", changes)
+    file = tmp_path / "own.toml"
+    file.write_text('objective = "masked"\n[tokenizer]\nkind = "word"\n[model]\nfrom = "there"\n')
+    with pytest.raises(SettingError, match=r"\[tokenizer\] kind: a model that starts from there"):
+        Recipe.load(file)
+    recipe = Recipe.load(
+        "classification", {"model": {"from": str(tmp_path)}}
+    )  # the recipe's own is not meant
+    assert "tokenizer" not in recipe.values()
+    assert Recipe.read(recipe.values()) == recipe

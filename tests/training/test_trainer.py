@@ -339,6 +339,6 @@ def test_resuming_is_told(tmp_path):
     trainer = toy.trainer(tmp_path, {"steps": 8, "rate": 0.002}, [events.append])
     assert trainer.resume()
     assert events == [
-        Resumed(5, tmp_path / "checkpoints" / "step-00000005", ["rate 0.001, now 0.002", "steps 5, now 8"], 5)
+        Resumed(5, tmp_path / "checkpoints" / "step-00000005", ["steps 5, now 8", "rate 0.001, now 0.002"], 5)
     ]
     assert trainer.train().step == 8

@@ -51,11 +51,15 @@ class ClassificationTask:
         """Ids and the number of the label."""
         return encode_labelled(corpus, words.tokenizers.source, words.labels, context, cache)
 
+    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
+        """As they are."""
+        return stored
+
     def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
         """Texts of about one length."""
         return labelled_batches(data, words.tokenizers.source, tokens, seed)
 
-    def hold(self, corpus: Corpus[Example], data: Data, most: int | None) -> Held:
+    def hold(self, corpus: Corpus[Example], data: Data, most: int | None = None) -> Held:
         """The ids are enough."""
         return Held(data)
 

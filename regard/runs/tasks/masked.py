@@ -30,7 +30,7 @@ class MaskedTask:
 
     def corpora(self, data: DataTable) -> Corpora:
         """Lines, or text that runs on."""
-        return plain(data) if data.lines or data.labelled is not None else running(data)
+        return running(data) if runs_on(data) else plain(data)
 
     def learn(self, corpus: Corpus[str], settings: TokenizerTable) -> Tokenizers:
         """One tokenizer."""
@@ -49,15 +49,17 @@ class MaskedTask:
         tokenizer = words.tokenizers.source
         if not isinstance(corpus, RunningText):
             return encode_lines(corpus, tokenizer, context, cache)
-        whole = encode_running(corpus, tokenizer, cache)
-        cut = Sequences.cut(whole["text"].ids, context - 2)
-        return Data({"text": cut}, whole.report, f"{whole.identity} cut to {context}")
+        return cut_to_fit(encode_running(corpus, tokenizer, cache), context)
+
+    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
+        """Lines as they are, running text cut."""
+        return cut_to_fit(stored, context) if runs_on(table) else stored
 
     def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
         """Texts of about one length, with other gaps each time."""
         return masked_batches(data, words.tokenizers.source, tokens, seed)
 
-    def hold(self, corpus: Corpus[str], data: Data, most: int | None) -> Held:
+    def hold(self, corpus: Corpus[str], data: Data, most: int | None = None) -> Held:
         """The ids are enough."""
         return Held(data)
 
@@ -79,6 +81,17 @@ class MaskedTask:
                 samples += _samples(batch, guesses, tokenizer)
         score = accuracy(np.concatenate(guessed), np.concatenate(hidden))
         return Findings([score], samples[: settings.samples])
+
+
+def runs_on(table: DataTable) -> bool:
+    """Whether the text is to be read as one that runs on."""
+    return not table.lines and table.labelled is None
+
+
+def cut_to_fit(whole: Data, context: int) -> Data:
+    """Running text as sequences of which each fits a context, with start and end."""
+    cut = Sequences.cut(whole["text"].ids, context - 2)
+    return Data({"text": cut}, whole.report, f"{whole.identity} cut to {context}")
 
 
 @torch.inference_mode()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from torch import nn
 
-from regard.runs.corpora import Corpora
+from regard.runs.corpora import Corpora, evenly
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
 from regard.runs.trained import Trained, Vocabularies
 from regard.text.batches import Batches
@@ -55,6 +55,10 @@ class Held:
     examples: list[Any] = field(default_factory=list)
     characters: int = 0
 
+    def limited(self, most: int) -> Held:
+        """The same with so many examples at most, taken evenly."""
+        return replace(self, examples=evenly(self.examples, most))
+
 
 class Task(Protocol):
     """An objective as a run sees it."""
@@ -83,7 +87,11 @@ class Task(Protocol):
         """What training takes."""
         ...
 
-    def hold(self, corpus: Any, data: Data, most: int | None) -> Held:
+    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
+        """Token files that `encode` made in an earlier process, as it gave them."""
+        ...
+
+    def hold(self, corpus: Any, data: Data, most: int | None = None) -> Held:
         """A part to be measured on; of what is read as text, so many examples at most."""
         ...
 

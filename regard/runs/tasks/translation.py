@@ -52,11 +52,15 @@ class TranslationTask:
         """Pairs of ids, without those longer than the model's context."""
         return encode_parallel(corpus, words.tokenizers, context, cache)
 
+    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
+        """As they are."""
+        return stored
+
     def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
         """Pairs of about one length."""
         return parallel_batches(data, words.tokenizers, tokens, seed)
 
-    def hold(self, corpus: Corpus[Pair], data: Data, most: int | None) -> Held:
+    def hold(self, corpus: Corpus[Pair], data: Data, most: int | None = None) -> Held:
         """The pairs as text too, long ones included."""
         return Held(data, first_examples(corpus, most) if most != 0 else [])
 

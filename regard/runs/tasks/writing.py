@@ -42,11 +42,15 @@ class WritingTask:
         """One long row of ids."""
         return encode_running(corpus, words.tokenizers.target, cache)
 
+    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
+        """As they are."""
+        return stored
+
     def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
         """Windows as long as the context."""
         return window_batches(data, words.tokenizers.target, context, tokens, seed)
 
-    def hold(self, corpus: RunningText, data: Data, most: int | None) -> Held:
+    def hold(self, corpus: RunningText, data: Data, most: int | None = None) -> Held:
         """The text's length in characters, for bits per character."""
         return Held(data, characters=sum(map(len, corpus)))
 

@@ -1,0 +1,118 @@
+"""The folder text/ of a run: all that training needs of its text, so that it goes on without the files.
+
+tokenizer.json   or one each for source and target; labels.json the labels
+tokens/          token files of the training and of the validation part
+validation.json  the validation part as text, where it is read as text
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.runs.corpora import parallel, whole
+from regard.runs.recipe import Recipe
+from regard.runs.tasks.measuring import TASKS
+from regard.runs.tasks.task import Held
+from regard.runs.trained import Vocabularies
+from regard.text.corpus import Pair
+from regard.text.pair import Tokenizers
+from regard.text.sequences import Data
+from regard.text.store import open_stored, stored_keys
+
+LABELS = "labels.json"
+VALIDATION = "validation.json"
+_AT_ONCE = 2000
+
+
+@dataclass(frozen=True)
+class TextFolder:
+    """The paths and what stands there."""
+
+    path: Path
+
+    @property
+    def tokens(self) -> Path:
+        """Token files."""
+        return self.path / "tokens"
+
+    def words(self) -> Vocabularies | None:
+        """Tokenizers and labels; None before they were written."""
+        if not (self.path / LABELS).is_file():
+            return None
+        return Vocabularies(Tokenizers.load(self.path), tuple(json.loads((self.path / LABELS).read_bytes())))
+
+    def write_words(self, words: Vocabularies) -> None:
+        """Keep tokenizers and labels."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        words.tokenizers.save(self.path)
+        (self.path / LABELS).write_text(json.dumps(words.labels), encoding="utf-8")
+
+    def part(self, key: str, recipe: Recipe, context: int) -> Data | None:
+        """The part whose token files have this key; None where they are lost or damaged."""
+        stored = open_stored(self.tokens, key)
+        return None if stored is None else TASKS.find(recipe.objective).reopen(stored, recipe.data, context)
+
+    def other_key(self, train: str, report: Any) -> str | None:
+        """The key of the validation part in a run that did not note it; `report` tells between several."""
+        keys = [key for key in stored_keys(self.tokens) if key != train]
+        if len(keys) > 1:
+            opened = {key: open_stored(self.tokens, key) for key in keys}
+            keys = [key for key, data in opened.items() if data and data.report.to_json() == report]
+        return keys[0] if len(keys) == 1 else None
+
+    def write_validation(self, held: Held) -> None:
+        """Keep the validation part as text."""
+        told = {
+            "key": key_of(held.data.identity),
+            "characters": held.characters,
+            "examples": [list(example) for example in held.examples],
+        }
+        (self.path / VALIDATION).write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+
+    def validation(self, data: Data, recipe: Recipe, words: Vocabularies) -> Held:
+        """The validation part with its text, which a run of an earlier version has only in its files."""
+        try:
+            told = json.loads((self.path / VALIDATION).read_bytes())
+            if told["key"] == key_of(data.identity):
+                return Held(data, [Pair(*texts) for texts in told["examples"]], int(told["characters"]))
+        except (OSError, LookupError, TypeError, ValueError):
+            pass  # it is lost, or of another version
+        held = _from_files(data, recipe, words)
+        self.write_validation(held)
+        return held
+
+
+def key_of(identity: str) -> str:
+    """The key of the token files that a data set was made of."""
+    return identity.partition(" ")[0]
+
+
+def _from_files(data: Data, recipe: Recipe, words: Vocabularies) -> Held:
+    """The text of a validation part that was held out by the rules of another version: known by its ids."""
+    table = recipe.data
+    if recipe.objective == "translation":
+        if table.valid_source is not None or table.valid is not None:
+            return TASKS.find("translation").hold(parallel(table).valid, data)
+        return Held(data, list(_with_ids(whole("translation", table), data, words.tokenizers)))
+    if recipe.objective == "writing":
+        tokenizer = words.tokenizers.target
+        return Held(data, characters=sum(len(tokenizer.decode(ids)) for ids in data["text"]))
+    return Held(data)
+
+
+def _with_ids(pairs: Iterable[Pair], data: Data, tokenizers: Tokenizers) -> Iterator[Pair]:
+    """The pairs whose ids are those of a data set."""
+    sides = zip(data["source"], data["target"], strict=True)
+    held = {(tuple(source.tolist()), tuple(target.tolist())) for source, target in sides}
+    several = iter(pairs)
+    while some := list(islice(several, _AT_ONCE)):
+        sources = tokenizers.source.encode_batch([pair.source for pair in some])
+        targets = tokenizers.target.encode_batch([pair.target for pair in some])
+        for pair, source, target in zip(some, sources, targets, strict=True):
+            if (tuple(source), tuple(target)) in held:
+                yield pair
