@@ -129,14 +129,11 @@ class Trainer:
             log.info("the best validation so far does not count any more: %s", reason)
             self.progress.forget_best()
         elif saves is not None and best is not None:
-            self._check_best(saves.path(best.step))
-
-    def _check_best(self, path: Path) -> None:
-        try:
-            check_manifest(standing(path))
-        except CheckpointError as error:
-            log.warning("the best checkpoint, %s, cannot be used: %s", path.name, error)
-            self.progress.best = None
+            try:
+                check_manifest(standing(saves.path(best.step)))
+            except CheckpointError as error:
+                log.warning("the best checkpoint, of step %d, cannot be used: %s", best.step, error)
+                self.progress.best = None
 
     def _find(self, path: Path | None) -> Path | None:
         if path is None:
