@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -108,7 +109,8 @@ def _wrong_call(error: typer.TyperException) -> str:
 
 
 def _report(message: str, code: int) -> int:
-    print("error:", " ".join(message.split()), file=sys.stderr)
+    with suppress(OSError):  # a terminal that was closed; the exit code still says it
+        print("error:", " ".join(message.split()), file=sys.stderr)
     return code
 
 

@@ -126,6 +126,12 @@ def absolute(files: Files) -> Files:
     return str(Path(files).absolute()) if isinstance(files, str) else [str(Path(f).absolute()) for f in files]
 
 
+def data_files(data: DataTable) -> list[Path]:
+    """Every file that the table names."""
+    named = (getattr(data, name) for name in (*_GIVEN, *_PARTS))
+    return [path for files in named if files is not None for path in find_files(files)]
+
+
 def with_absolute_paths(data: DataTable) -> DataTable:
     """The table with every file named from the root."""
     found = {name: absolute(getattr(data, name)) for name in (*_GIVEN, *_PARTS)}

@@ -1,10 +1,14 @@
-"""What a person sees while a model learns: a live display on a terminal, plain lines elsewhere."""
+"""What a person sees while a model learns: a live display on a terminal, plain lines elsewhere.
+
+A terminal or a pipe that is closed meanwhile shows nothing more; training goes on to its next checkpoint.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol, TextIO
 
 from rich.console import Console, Group, RenderableType
@@ -85,8 +89,9 @@ class PlainLines:
 
     def say(self, lines: Iterable[str]) -> None:
         """Print lines."""
-        for line in lines:
-            print(line, file=self.stream, flush=True)
+        with suppress(OSError):
+            for line in lines:
+                print(line, file=self.stream, flush=True)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -106,19 +111,22 @@ class LiveDisplay:
         if isinstance(event, StepDone):
             self.pace.add(event)
             if not self._started:
-                self.live.start()
                 self._started = True
+                with suppress(OSError):
+                    self.live.start()
         elif not isinstance(event, Saving | Saved):
             self.say(sentences(event))
 
     def say(self, lines: Iterable[str]) -> None:
         """Print lines above the bar."""
-        self.console.print(Text("\n".join(lines)))
+        with suppress(OSError):
+            self.console.print(Text("\n".join(lines)))
 
     def close(self) -> None:
         """Leave the last figures standing."""
         if self._started:
-            self.live.stop()
+            with suppress(OSError):
+                self.live.stop()
 
     def _view(self) -> RenderableType:
         done = self.pace.latest.step if self.pace.latest else 0

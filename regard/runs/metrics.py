@@ -105,7 +105,8 @@ def _lines_up_to(path: Path, resumed: Resumed) -> list[str]:
     """What had happened when the checkpoint was saved; a validation may be later than the checkpoint."""
 
     def had_happened(event: dict[str, Any]) -> bool:
-        last = resumed.validated if event["event"] == "validation" else resumed.step
+        is_again = event["event"] == "validation" and resumed.validated != resumed.step
+        last = resumed.step - 1 if is_again else resumed.step
         return event["step"] <= last and event["event"] != "finished"
 
     kept = [event for event in read_metrics(path) if had_happened(event)]

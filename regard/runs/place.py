@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,15 @@ from regard.errors import CheckpointError, RegardError, TrainingError, UsageErro
 from regard.runs.recipe import Recipe
 from regard.runs.tables import DataTable
 from regard.runs.toml import read_toml
+from regard.training.lock import NAME as LOCK
+from regard.training.lock import Lock
+from regard.training.saves import is_disk_full, no_room
 
 # How tables are read, which a run knows.
 READING = {"format", "columns", "text_column", "label_column", "header", "lines"}
+
+# What a preparation writes before recipe.toml.
+PREPARED = ("text", "run.json", ".run.json.new", ".recipe.toml.new")
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class RunFolder:
     def recipe(self) -> Recipe:
         """The settings of the run."""
         if not self.recipe_file.is_file():
+            if is_unprepared(self.path):
+                raise UsageError(f"{self.path} holds no run yet; start one with --out {self.path}")
             raise UsageError(f"{self.path} is no run: it has no recipe.toml; give the folder of one")
         return Recipe.stored(read_toml(self.recipe_file))
 
@@ -104,20 +112,74 @@ def data_as_read_by(run: RunFolder | None, files: dict[str, Any]) -> DataTable:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[RunFolder]:
-    """A new folder for a run to be prepared in; if that fails, it is gone again."""
-    if path.exists():
-        raise UsageError(f"{path} exists already; resume the run in it, or choose another folder with --out")
+    """A folder to prepare a run in: a new one, an empty one, or what a killed preparation has left.
+
+    Where the preparation fails or is interrupted, everything it wrote is removed again. recipe.toml must be
+    written last: with it the folder holds a run.
+    """
+    is_new = not path.exists()
+    lock = _locked(path)
     try:
-        path.mkdir(parents=True)
+        if not is_unprepared(path):  # another process was quicker
+            raise _taken(path)
+        _clear(path)
+        yield RunFolder(path)
+    except BaseException:
+        if is_unprepared(path):
+            _clear(path)
+            lock.path.unlink(missing_ok=True)
+            if is_new:
+                path.rmdir()
+        raise
+    finally:
+        lock.release()
+
+
+@contextmanager
+def full_disk_told(path: Path, needed: Callable[[], str]) -> Iterator[None]:
+    """Where the disk turns out to be full, say where that is and how much is needed."""
+    try:
+        yield
+    except (RegardError, OSError) as error:
+        if not is_disk_full(error):
+            raise
+        raise TrainingError(no_room(path, needed())) from None
+
+
+def _locked(path: Path) -> Lock:
+    """The lock on a folder that is free for a run, made where there is none."""
+    if path.exists() and not is_unprepared(path):
+        raise _taken(path)
+    lock = Lock(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
     except OSError as error:
         raise TrainingError(
             f"cannot write to {path}: {error.strerror or error}; choose another folder"
         ) from None
-    try:
-        yield RunFolder(path)
-    except (RegardError, OSError):
-        shutil.rmtree(path, ignore_errors=True)
-        raise
+    return lock
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(f"{path} exists already; resume the run in it, or choose another folder with --out")
+
+
+def is_unprepared(path: Path) -> bool:
+    """Whether a folder is empty or holds nothing but what a preparation that was killed has left."""
+    if not path.is_dir():
+        return False
+    names = {entry.name for entry in path.iterdir()}
+    return not names or (LOCK in names and names <= {LOCK, *PREPARED})
+
+
+def _clear(path: Path) -> None:
+    """Remove what a preparation writes, and nothing else."""
+    for name in PREPARED:
+        if (path / name).is_dir():
+            shutil.rmtree(path / name, ignore_errors=True)
+        else:
+            (path / name).unlink(missing_ok=True)
 
 
 def free_name(parent: Path, name: str) -> Path:

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.folder import load_model, save_model
+from regard.checkpoints.folder import load_model, save_model, stored_weights
 from regard.inference.loading import load
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model, count_parameters
-from regard.runs.corpora import check_files, with_absolute_paths
+from regard.runs.corpora import check_files, data_files, with_absolute_paths
 from regard.runs.display import Display, make_display
 from regard.runs.identity import Digests, Identity, TextIdentity, file_digests, recipe_changes
 from regard.runs.machine import facts, settle
 from regard.runs.material import Material, gather, gather_again, make_model, read_start
 from regard.runs.metrics import MetricsFile, read_metrics
-from regard.runs.place import RunFolder, claimed, free_name
+from regard.runs.place import RunFolder, claimed, free_name, full_disk_told
 from regard.runs.recipe import Recipe
 from regard.runs.report import write_report
 from regard.runs.tasks.measuring import TASKS
@@ -38,8 +38,8 @@ from regard.training.changes import Changes
 from regard.training.events import Event, Observer, Resumed
 from regard.training.objectives import build_objective
 from regard.training.randomness import seed_everything
-from regard.training.saves import Saves
-from regard.training.state import read_config
+from regard.training.saves import Saves, megabytes
+from regard.training.state import COPIES, read_config
 from regard.training.trainer import Outcome, Trainer
 
 log = logging.getLogger("regard.runs")
@@ -149,11 +149,11 @@ def prepare(recipe: Recipe, out: Path) -> Prepared:
     check_watched(recipe)
     read_start(recipe)
     recipe = _settled(recipe)
-    with claimed(out) as folder:
+    with full_disk_told(out, lambda: _room_needed(recipe)), claimed(out) as folder:
         material = gather(recipe, folder.text)
-        folder.write_recipe(recipe)
         trainer = _trainer(recipe, material, folder, file_digests(recipe.data))
         folder.write_facts(_facts(recipe, material, trainer))
+        folder.write_recipe(recipe)
     return Prepared(recipe, material, folder, trainer)
 
 
@@ -229,6 +229,17 @@ def _report(folder: RunFolder) -> None:
 
 def _nothing() -> None:
     """There is nothing to close."""
+
+
+def _room_needed(recipe: Recipe) -> str:
+    """How much a run writes before its first step and with its first checkpoint; the text may be smaller."""
+    start = read_start(recipe)
+    shape = {"vocabulary": recipe.tokenizer.vocabulary}
+    shape |= {"classes": 2} if recipe.objective == "classification" else {}
+    model = build_model(start.config if start else recipe.model_config(**shape), device="meta")
+    checkpoint = COPIES * sum(weight.nbytes for weight in stored_weights(model).values())
+    text = sum(path.stat().st_size for path in data_files(recipe.data))
+    return f"encoded text needs about {megabytes(text)} and a checkpoint up to {megabytes(checkpoint)}"
 
 
 def _settled(recipe: Recipe) -> Recipe:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import socket
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from regard.checkpoints.writing import cannot_write
 from regard.errors import TrainingError
@@ -23,12 +23,12 @@ class Lock:
 
     def __init__(self, folder: Path):
         self.path = folder / NAME
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
 
     def acquire(self) -> None:
         """Take the lock, or say who has it."""
         try:
-            file = self.path.open("ab+")
+            file = self.path.open("ab+", buffering=0)  # a full disk must not fail its closing
         except OSError as error:
             raise cannot_write(self.path, error) from None
         try:
@@ -54,7 +54,6 @@ class Lock:
         try:
             self._file.truncate(0)
             self._file.write(text.encode())
-            self._file.flush()
         except OSError:  # a full disk; the lock holds all the same
             pass
 
@@ -66,7 +65,7 @@ class Lock:
             return "another process"
 
 
-def _lock(file: BinaryIO) -> None:
+def _lock(file: FileIO) -> None:
     """Raise OSError where somebody else has it."""
     if os.name == "nt":
         import msvcrt

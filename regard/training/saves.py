@@ -10,6 +10,7 @@ abandoned-step-N. It is removed once the run has a checkpoint of step N or later
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -46,6 +47,9 @@ class Saves:
 
     def open(self, needed: int) -> None:
         """Become the one writer, with the certainty that a checkpoint of so many bytes can be written."""
+        room = f"a checkpoint needs about {megabytes(needed)}"
+        if _free(self.out) < needed:
+            raise TrainingError(no_room(self.out, room))
         try:
             for folder in (self.checkpoints, self.weights):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -55,17 +59,11 @@ class Saves:
                 probe = folder / f".unfinished-probe-{os.getpid()}"
                 write_file(probe, [b"x"])
                 probe.unlink()
-            free = shutil.disk_usage(self.out).free
         except OSError as error:
             self.close()
+            if is_disk_full(error):
+                raise TrainingError(no_room(self.out, room)) from None
             raise cannot_write(self.out, error) from None
-        if free < needed:
-            self.close()
-            raise TrainingError(
-                f"a checkpoint needs about {needed / 1e6:.0f} MB and {self.out}"
-                f" has {free / 1e6:.0f} MB left; "
-                "free the disk, or choose another folder"
-            )
 
     def close(self) -> None:
         """Let others write."""
@@ -144,3 +142,31 @@ def _remove(folder: Path) -> None:
         remove_folder(folder)
     except OSError as error:  # it costs room, not the run
         log.warning("cannot remove %s: %s", folder, error.strerror or error)
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that it was made of, says that the disk or a quota is full."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__context__
+    return False
+
+
+def no_room(folder: Path, needed: str) -> str:
+    """The message about a disk that is full: what is needed, and where."""
+    return (
+        f"the disk of {folder} has {megabytes(_free(folder))} left, and {needed}; "
+        "free the disk, or choose another folder"
+    )
+
+
+def megabytes(size: int) -> str:
+    """A size as people read it."""
+    return f"{size / 1e6:,.1f} MB" if size < 1e8 else f"{size / 1e6:,.0f} MB"
+
+
+def _free(folder: Path) -> int:
+    """How many bytes are free where a folder is, or will be."""
+    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    return shutil.disk_usage(existing).free

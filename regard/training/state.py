@@ -36,6 +36,7 @@ FORMAT = 1
 VALUES = "training.json"
 TENSORS = "training.safetensors"
 LOSSES_KEPT = 100
+COPIES = 5  # of the weights in a checkpoint at most: for use, as trained, averaged, two of the optimizer
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class TrainingState:
 
     def size(self) -> int:
         """About how many bytes a checkpoint has at most."""
-        copies = 5 + (self.settings.average_last if self.settings.average == "last" else 0)
+        copies = COPIES + (self.settings.average_last if self.settings.average == "last" else 0)
         return copies * sum(tensor.nbytes for tensor in stored_weights(self.module).values())
 
     def write(self, folder: Path, progress: Progress) -> None:

@@ -113,13 +113,12 @@ class Trainer:
             changes = changed_settings(folder, read_values(folder).get("settings"), self.settings)
         self.progress = self.state.restore(folder)
         self._resumed = folder
-        validated = self.progress.validated
         self._miss_the_best(changes.best_is_void)
         if self.saves is not None and folder == standing(self.saves.path(self.progress.step)):
             self._saved = replace(self.progress)
         for change in changes.permitted:
             log.info("resumed with a change: %s", change)
-        self._tell(Resumed(self.progress.step, folder, changes.permitted, validated))
+        self._tell(Resumed(self.progress.step, folder, changes.permitted, self.progress.validated))
         return True
 
     def _miss_the_best(self, reason: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,19 @@ def test_without_a_terminal_lines_are_plain():
 @pytest.mark.parametrize(("seconds", "words"), [(4.21, "4.2 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")])
 def test_a_duration_is_said_as_people_do(seconds, words):
     assert duration(seconds) == words
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_terminal_that_was_closed_ends_nothing():
+    live = LiveDisplay(9, Console(file=Gone(), force_terminal=True))
+    for display in (PlainLines(9, Gone()), live):
+        display.say(["a line"])
+        for event in EVENTS:
+            display(event)
+        display.close()

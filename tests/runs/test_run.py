@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -17,10 +18,11 @@ from regard.errors import DataError, RegardError, SettingError, TrainingError, U
 from regard.runs.metrics import read_metrics
 from regard.runs.place import free_name
 from regard.runs.recipe import Recipe
-from regard.runs.run import resume, train
+from regard.runs.run import prepare, resume, train
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.task import Held
 from regard.runs.tasks.translation import TranslationTask
+from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings, write_toy
 from regard.runs.trained import Trained, Vocabularies
 from regard.text.corpus import Pair
@@ -275,6 +277,89 @@ def test_a_folder_that_exists_or_cannot_be_written_is_refused(tmp_path, small):
     (tmp_path / "file").touch()
     with pytest.raises(TrainingError, match=r"cannot write to"):
         train("translation", **files, out=tmp_path / "file" / "run", show=False)
+
+
+@pytest.fixture
+def writing(tmp_path) -> Recipe:
+    settings = merged(small_settings("writing"), {"data": builtin_data("writing", tmp_path)})
+    return Recipe.load("writing", settings)
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit(143), ValueError("a bug")], ids=repr)
+@pytest.mark.parametrize("at", ["gather", "_trainer", "_facts"])
+def test_a_preparation_that_ends_early_leaves_nothing(tmp_path, writing, monkeypatch, end, at):
+    def interrupt(*_):
+        raise end
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"regard.runs.run.{at}", interrupt)
+        for out in (tmp_path / "new", empty):
+            with pytest.raises(end if isinstance(end, type) else type(end)):
+                prepare(writing, out)
+    assert not (tmp_path / "new").exists()
+    assert list(empty.iterdir()) == []
+
+
+def test_an_empty_folder_is_taken_and_no_other(tmp_path, writing):
+    (tmp_path / "empty").mkdir()
+    assert prepare(writing, tmp_path / "empty").folder.recipe() is not None
+    mine = tmp_path / "mine" / "text" / "chapter"
+    mine.mkdir(parents=True)
+    (tmp_path / "notes").mkdir()
+    for name in ("run.lock", "notes"):
+        (tmp_path / "notes" / name).touch()
+    for taken in ("empty", "mine", "notes"):
+        with pytest.raises(UsageError, match="exists already; resume the run in it, or choose another"):
+            prepare(writing, tmp_path / taken)
+    assert mine.is_dir()
+
+
+def test_what_a_killed_preparation_left_can_be_used_again(tmp_path, writing, monkeypatch):
+    images: list[Path] = []  # of the folder, as a kill at that instant leaves it
+
+    def facts(*_):
+        images.append(shutil.copytree(tmp_path / "run", tmp_path / "killed"))
+        return {}
+
+    monkeypatch.setattr("regard.runs.run._facts", facts)
+    prepare(writing, tmp_path / "run")
+    [image] = images
+    assert {path.name for path in image.iterdir()} == {"run.lock", "text"}
+    with pytest.raises(UsageError, match=r"holds no run yet; start one with --out .*killed"):
+        resume(image, show=False)
+    monkeypatch.undo()
+    assert prepare(writing, image).folder.recipe().objective == "writing"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has another way to lock")
+def test_a_folder_in_which_another_process_prepares_is_left_alone(tmp_path, writing):
+    import fcntl
+
+    out = tmp_path / "run"
+    (out / "text").mkdir(parents=True)
+    (out / "text" / "labels.json").touch()
+    with (out / "run.lock").open("ab+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(TrainingError, match="is being written to"):
+            prepare(writing, out)
+    assert (out / "text" / "labels.json").exists()
+
+
+@pytest.mark.parametrize(
+    "at", ["regard.text.store._write", "regard.runs.place._replace", "pathlib.Path.mkdir"]
+)
+def test_a_disk_that_is_full_at_the_start_is_told_with_what_is_needed(tmp_path, writing, monkeypatch, at):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(at, full)
+        needed = r"encoded text needs about [\d.]+ MB and a checkpoint up to [\d.]+ MB; free the disk"
+        with pytest.raises(TrainingError, match=rf"the disk of .*run has [\d,.]+ MB left, and {needed}"):
+            prepare(writing, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unusable_device_is_refused(tmp_path):

@@ -483,6 +483,14 @@ def test_a_lock_that_a_dead_process_left_is_recovered(tmp_path):
     lock.release()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full there")
+def test_a_full_disk_holds_and_releases_the_lock_all_the_same(tmp_path):
+    lock = Lock(tmp_path)
+    lock.path.symlink_to("/dev/full")
+    lock.acquire()
+    lock.release()
+
+
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     trainer = straight(tmp_path)
     newest = trainer.saves.path(10)
