@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from regard.errors import DataError, SettingError
 from regard.runs.tables import DataTable, Files
-from regard.text.corpus import LabelledText, ParallelText, PlainText
+from regard.text.corpus import Filters, LabelledText, ParallelText, PlainText
 from regard.text.reading import find_files
 from regard.text.report import Report
 from regard.text.running import RunningText
@@ -24,6 +25,9 @@ SOURCES = {
 }
 _GIVEN = ("source", "target", "tsv", "text", "labelled")
 _PARTS = tuple(f"{part}{side}" for part in ("valid", "test") for side in ("", "_source", "_target"))
+# Files of a run's text folder: the labels in their order, which every run has, and the validation split.
+LABELS = "labels.json"
+HELD_OUT = "held_out.json"
 _HELD_OUT_SEED = 1  # the same part whatever the run's seed, so that runs can be compared
 
 
@@ -35,6 +39,7 @@ class Corpora:
     valid: Any
     test: Any | None = None
     valid_is_held_out: bool = False
+    split: HeldOut | None = None  # how, where examples are held out one by one
 
 
 class TextsOf:
@@ -75,23 +80,23 @@ def check_files(objective: str, data: DataTable) -> None:
             find_files(getattr(data, name))
 
 
-def parallel(data: DataTable) -> Corpora:
-    """Pairs of sentences."""
+def parallel(data: DataTable, folder: Path | None = None) -> Corpora:
+    """Pairs of sentences; a run's text folder says what it holds out."""
     parts = {part: _pairs(data, part) for part in ("train", "valid", "test")}
-    return _with_held_out(parts, data)
+    return _with_held_out(parts, data, folder)
 
 
-def labelled(data: DataTable) -> Corpora:
+def labelled(data: DataTable, folder: Path | None = None) -> Corpora:
     """Texts with labels."""
-    return _with_held_out({part: _table(data, part) for part in ("train", "valid", "test")}, data)
+    return _with_held_out({part: _table(data, part) for part in ("train", "valid", "test")}, data, folder)
 
 
-def plain(data: DataTable) -> Corpora:
+def plain(data: DataTable, folder: Path | None = None) -> Corpora:
     """Lines of text, or the texts of a labelled table."""
     if data.labelled is None:
-        return _with_held_out({part: _lines(data, part) for part in ("train", "valid", "test")}, data)
+        return _with_held_out({part: _lines(data, part) for part in ("train", "valid", "test")}, data, folder)
     tables = {part: _table(data, part) for part in ("train", "valid", "test")}
-    return _with_held_out({part: table and TextsOf(table) for part, table in tables.items()}, data)
+    return _with_held_out({part: table and TextsOf(table) for part, table in tables.items()}, data, folder)
 
 
 def running(data: DataTable) -> Corpora:
@@ -144,8 +149,7 @@ def _pairs(data: DataTable, part: str) -> ParallelText | None:
     else:
         source, target = getattr(data, f"{part}_source"), getattr(data, f"{part}_target")
         table = getattr(data, part)
-    # What a model is judged on is not made easier by the filters of what it learns from.
-    filters = data.filters if part == "train" else type(data.filters)(bad=data.filters.bad)
+    filters = _filters(data, part)
     if source is not None:
         return ParallelText(source, target, filters)
     if table is None:
@@ -157,7 +161,7 @@ def _table(data: DataTable, part: str) -> LabelledText | None:
     files = data.labelled if part == "train" else getattr(data, part)
     if files is None:
         return None
-    filters = data.filters if part == "train" else type(data.filters)(bad=data.filters.bad)
+    filters = _filters(data, part)
     return LabelledText(files, data.text_column, data.label_column, data.header, data.format, filters)
 
 
@@ -165,17 +169,37 @@ def _lines(data: DataTable, part: str) -> PlainText | None:
     files = data.text if part == "train" else getattr(data, part)
     if files is None:
         return None
-    filters = data.filters if part == "train" else type(data.filters)(bad=data.filters.bad)
-    return PlainText(files, filters)
+    return PlainText(files, _filters(data, part))
 
 
-def _with_held_out(parts: Mapping[str, Corpus | None], data: DataTable) -> Corpora:
+def _filters(data: DataTable, part: str) -> Filters:
+    """What a model is judged on is not made easier by the filters of what it learns from."""
+    return data.filters if part == "train" else Filters(bad=data.filters.bad)
+
+
+def _with_held_out(parts: Mapping[str, Corpus | None], data: DataTable, folder: Path | None) -> Corpora:
     train, valid, test = parts["train"], parts["valid"], parts["test"]
     assert train is not None
     if valid is not None:
         return Corpora(train, valid, test)
-    chosen = HeldOut.choose(train, data.held_out, data.most_held_out, _HELD_OUT_SEED)
-    return Corpora(Part(train, chosen, held=False), Part(train, chosen, held=True), test, True)
+    chosen = _split(train, data, folder)
+    return Corpora(Part(train, chosen, held=False), Part(train, chosen, held=True), test, True, chosen)
+
+
+def _split(corpus: Corpus, data: DataTable, folder: Path | None) -> HeldOut:
+    """The split that a run keeps, that of a run from before splits were kept, or else a new one."""
+    if folder is not None and (folder / HELD_OUT).is_file():
+        return _read_split(folder / HELD_OUT)
+    is_earlier = folder is not None and (folder / LABELS).is_file()
+    choose = HeldOut.choose_as_before if is_earlier else HeldOut.choose
+    return choose(corpus, data.held_out, data.most_held_out, _HELD_OUT_SEED)
+
+
+def _read_split(path: Path) -> HeldOut:
+    try:
+        return HeldOut.from_json(json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        raise DataError(f"{path} is damaged; restore it, or begin a new run") from None
 
 
 def first_examples(corpus: Corpus, most: int | None = None) -> list[Any]:

@@ -204,7 +204,7 @@ def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, An
     recipe = run.recipe()
     if recipe.objective != trained.objective:
         raise SettingError(f"{run.path} is a run of {recipe.objective}; name the files to score")
-    corpora = TASKS.find(recipe.objective).corpora(recipe.data)
+    corpora = TASKS.find(recipe.objective).corpora(recipe.data, run.text)
     if corpora.test is not None:
         return "the run's test part", corpora.test
     return f"the run's validation part{' (held out)' if corpora.valid_is_held_out else ''}", corpora.valid

@@ -10,11 +10,11 @@ from regard.checkpoints.folder import ModelFolder, load_weights, read_folder
 from regard.errors import CheckpointError, DataError, SettingError
 from regard.inference.loading import model_folder
 from regard.model.transformer import Transformer, build_model
-from regard.runs.corpora import Corpora, check_files
+from regard.runs.corpora import LABELS, Corpora, check_files
 from regard.runs.recipe import SHAPES, Recipe
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held, Task
-from regard.runs.text_folder import LABELS, TextFolder, key_of
+from regard.runs.text_folder import TextFolder, key_of
 from regard.runs.trained import Vocabularies
 from regard.text.sequences import Data
 from regard.text.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ def gather(recipe: Recipe, folder: Path | None = None) -> Material:
     """Read, split and encode the text of a recipe; what was learned and encoded is kept in a folder."""
     check_files(recipe.objective, recipe.data)
     task = TASKS.find(recipe.objective)
-    corpora = task.corpora(recipe.data)
+    corpora = task.corpora(recipe.data, folder)
     start = read_start(recipe)
     text = None if folder is None else TextFolder(folder)
     words = _words(task, corpora, recipe, text, start)
@@ -69,7 +69,7 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
     data = text.part(train, recipe, context) or _rebuilt(recipe, words, context, text, train)
     part = None if valid is None else text.part(valid, recipe, context)
     if part is None:
-        held = _held(task, task.corpora(recipe.data), words, context, text)
+        held = _held(task, task.corpora(recipe.data, folder), words, context, text)
     else:
         held = text.validation(part, recipe, words)
     return Material(words, data, held.limited(recipe.validation.sentences), context)
@@ -120,7 +120,7 @@ def _words(
     learned = start.tokenizers() if start else task.learn(corpora.train, recipe.tokenizer)
     words = Vocabularies(learned, task.labels(corpora.train))
     if text is not None:
-        text.write_words(words)
+        text.write_words(words, corpora.split)
     return words
 
 
@@ -144,7 +144,7 @@ def _held(task: Task, corpora: Corpora, words: Vocabularies, context: int, text:
 def _rebuilt(recipe: Recipe, words: Vocabularies, context: int, text: TextFolder, key: str) -> Data:
     """The training part from its files, where its token files are lost; it must be the same."""
     task = TASKS.find(recipe.objective)
-    made = _encoded("training", task, task.corpora(recipe.data).train, words, context, text)
+    made = _encoded("training", task, task.corpora(recipe.data, text.path).train, words, context, text)
     if key_of(made.identity) != key:
         raise DataError(
             f"the token files of the training data in {text.tokens} are lost, and its files give others now; "

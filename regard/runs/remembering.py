@@ -11,9 +11,8 @@ from regard.errors import UsageError
 from regard.inference.recall import Recall
 from regard.inference.remembering import ABOUT, Remembered
 from regard.inference.translator import Translator
-from regard.runs.corpora import check_files, parallel
+from regard.runs.corpora import Corpora, check_files, parallel
 from regard.runs.place import data_as_read_by, run_of
-from regard.runs.tables import DataTable
 from regard.runs.trained import Trained
 
 
@@ -56,7 +55,7 @@ def remember(
     if trained.objective != "translation":
         raise UsageError(f"{model} is for {trained.objective}, and only a model that translates can remember")
     folder = _free(_folder(Path(model), out))
-    corpora = parallel(_data(Path(model), files or {}))
+    corpora = _corpora(Path(model), files or {})
     module: Any = trained.module
     translator = Translator(module, trained.words.tokenizers)
     pairs = list(corpora.train)
@@ -85,11 +84,11 @@ def _free(folder: Path) -> Path:
     return folder
 
 
-def _data(model: Path, files: dict[str, Any]) -> DataTable:
-    """The files given, or those that the model's run has learned from."""
+def _corpora(model: Path, files: dict[str, Any]) -> Corpora:
+    """The files given, or those that the model's run has learned from, split as it split them."""
     run = run_of(model)
     if run is None and not files:
         raise UsageError(f"{model} belongs to no run; name the files to remember, --source and --target")
     data = data_as_read_by(run, files) if files or run is None else run.recipe().data
     check_files("translation", data)
-    return data
+    return parallel(data, run.text if run and not files else None)

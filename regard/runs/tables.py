@@ -63,10 +63,12 @@ class DataTable(Settings):
     held_out: Share = 0.05
     """Share of the training text that becomes the validation split where no validation file is given.
 
-    Of running text it is the end.
+    A hash of the text decides, for pairs that of the source, so that all copies of a text are on one side.
+    Labelled examples are stratified: each label gives its share and keeps an example for training. Of
+    running text it is the end. A split that leaves fewer examples for training is refused.
     """
     most_held_out: Annotated[int, Field(ge=1)] = 1000
-    """Largest number of examples that are held out for validation; it does not apply to running text."""
+    """Largest number of examples, copies included, that are held out; it does not apply to running text."""
     filters: Filters = Filters()
     """A table that says which training examples are left out."""
 

@@ -1,6 +1,7 @@
 """The folder text/ of a run: all that training needs of its text, so that it goes on without the files.
 
 tokenizer.json   or one each for source and target; labels.json the labels
+held_out.json    which texts are held out for validation, where no validation file was given
 tokens/          token files of the training and of the validation part
 validation.json  the validation part as text, where it is read as text
 """
@@ -14,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.runs.corpora import parallel, whole
+from regard.runs.corpora import HELD_OUT, LABELS, parallel, whole
 from regard.runs.recipe import Recipe
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held
@@ -22,9 +23,9 @@ from regard.runs.trained import Vocabularies
 from regard.text.corpus import Pair
 from regard.text.pair import Tokenizers
 from regard.text.sequences import Data
+from regard.text.splitting import HeldOut
 from regard.text.store import open_stored, stored_keys
 
-LABELS = "labels.json"
 VALIDATION = "validation.json"
 _AT_ONCE = 2000
 
@@ -46,10 +47,12 @@ class TextFolder:
             return None
         return Vocabularies(Tokenizers.load(self.path), tuple(json.loads((self.path / LABELS).read_bytes())))
 
-    def write_words(self, words: Vocabularies) -> None:
-        """Keep tokenizers and labels."""
+    def write_words(self, words: Vocabularies, split: HeldOut | None) -> None:
+        """Keep tokenizers, labels and the split; labels last, for a folder that has them is complete."""
         self.path.mkdir(parents=True, exist_ok=True)
         words.tokenizers.save(self.path)
+        if split is not None:
+            (self.path / HELD_OUT).write_text(json.dumps(split.to_json()), encoding="utf-8")
         (self.path / LABELS).write_text(json.dumps(words.labels), encoding="utf-8")
 
     def part(self, key: str, recipe: Recipe, context: int) -> Data | None:

@@ -116,7 +116,7 @@ def test_the_command_line_does_the_same(copied, tmp_path, capsys):
     call = ["remember", str(copied.folder), "--source", files["source"], "--target", files["target"]]
     assert run([*call, "--out", str(out), "--temperature", "0.3", "--weight", "0.2", "--json"]) == 0
     printed = capsys.readouterr()
-    assert printed.err.startswith("reading 38 pairs\n")
+    assert printed.err.startswith("reading 39 pairs\n")
     told = json.loads(printed.out)
     assert (told["weight"], told["temperature"], told["remembered"]) == (0.2, 0.3, str(out))
     assert run([*call, "--out", str(out), "--neighbours", "5", "--weight", "0.3"]) == 0

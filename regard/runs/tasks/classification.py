@@ -28,9 +28,9 @@ from regard.text.splitting import Corpus
 class ClassificationTask:
     """See Task."""
 
-    def corpora(self, data: DataTable) -> Corpora:
+    def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Rows of a table."""
-        return labelled(data)
+        return labelled(data, folder)
 
     def learn(self, corpus: Corpus[Example], settings: TokenizerTable) -> Tokenizers:
         """One tokenizer."""

@@ -28,9 +28,9 @@ from regard.text.tokenizer import Tokenizer
 class MaskedTask:
     """See Task."""
 
-    def corpora(self, data: DataTable) -> Corpora:
+    def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Lines, or text that runs on."""
-        return running(data) if runs_on(data) else plain(data)
+        return running(data) if runs_on(data) else plain(data, folder)
 
     def learn(self, corpus: Corpus[str], settings: TokenizerTable) -> Tokenizers:
         """One tokenizer."""

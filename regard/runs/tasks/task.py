@@ -63,8 +63,8 @@ class Held:
 class Task(Protocol):
     """An objective as a run sees it."""
 
-    def corpora(self, data: DataTable) -> Corpora:
-        """The text, in its parts."""
+    def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
+        """The text, in its parts; a run that exists has its text folder, which says what it holds out."""
         ...
 
     def learn(self, corpus: Any, settings: TokenizerTable) -> Tokenizers:

@@ -25,9 +25,9 @@ from regard.text.splitting import Corpus
 class TranslationTask:
     """See Task."""
 
-    def corpora(self, data: DataTable) -> Corpora:
+    def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Pairs from two files or a table."""
-        return parallel(data)
+        return parallel(data, folder)
 
     def learn(self, corpus: Corpus[Pair], settings: TokenizerTable) -> Tokenizers:
         """One tokenizer for both sides, or one each."""

@@ -22,7 +22,7 @@ from regard.text.sequences import Data
 class WritingTask:
     """See Task."""
 
-    def corpora(self, data: DataTable) -> Corpora:
+    def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """The text, its end held out."""
         return running(data)
 
