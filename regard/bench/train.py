@@ -115,8 +115,10 @@ class _Ours:
             compile_blocks(objective)
 
         def step() -> None:
-            losses, counts = zip(*working.learn(objective, pieces), strict=True)
-            norm = scale_and_clip(gradients_of(optimizer), sum(counts), self._settings.clip)
+            learned = working.learn(objective, pieces)
+            count = sum(piece.count for piece in learned)
+            norm = scale_and_clip(gradients_of(optimizer), count, self._settings.clip)
+            losses = [loss for piece in learned for loss in (piece.loss, piece.cross_entropy)]
             torch.stack([*losses, norm]).tolist()  # all are looked at, at every step
             optimizer.step()
             optimizer.zero_grad()

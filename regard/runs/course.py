@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+OBJECTIVE = "What training minimises, with label smoothing and R-Drop"
 MOST_POINTS = 400  # of a curve; more would not be seen
 
 
@@ -66,10 +67,12 @@ def course_of(events: Sequence[dict[str, Any]]) -> Course:
 
 
 def _charts(steps: list[dict[str, Any]], validations: list[dict[str, Any]]) -> list[Chart]:
+    plain = [step for step in steps if "cross_entropy" in step]  # earlier versions did not write it
+    other = len(plain) < len(steps) or any(step["cross_entropy"] != step["loss"] for step in plain)
+    losses = [_mean(plain, "cross_entropy", "training"), *_scores(validations, ["loss"], "validation")]
     made = [
-        Chart(
-            "loss", "Loss", [_mean(steps, "loss", "training"), *_scores(validations, ["loss"], "validation")]
-        ),
+        Chart("loss", "Loss: cross-entropy", losses),
+        Chart("objective", OBJECTIVE, [_mean(steps, "loss", "training")] if other else []),
         Chart("scores", "Validation scores", _scores(validations, ["bleu", "chrf", "accuracy"])),
         Chart("perplexity", "Validation perplexity", _scores(validations, ["perplexity"])),
         Chart("bits", "Bits per character", _scores(validations, ["bits_per_character"])),

@@ -49,7 +49,7 @@ class Pace:
     def add(self, event: StepDone) -> None:
         """Take in a step."""
         kept = SMOOTHED if self.latest else 0.0
-        self.loss = kept * self.loss + (1 - kept) * event.loss
+        self.loss = kept * self.loss + (1 - kept) * event.cross_entropy
         self.seconds = kept * self.seconds + (1 - kept) * event.seconds
         self.tokens = kept * self.tokens + (1 - kept) * event.tokens
         self.latest = event

@@ -34,8 +34,14 @@ class TensorBoardEvents:
         if isinstance(event, Resumed):
             self._resumed = event.step
         elif isinstance(event, StepDone):
-            values = {"loss": event.loss, "rate": event.rate, "gradient norm": event.gradient_norm}
-            for name, value in {**values, "tokens per second": event.tokens_per_second}.items():
+            values = {
+                "loss": event.cross_entropy,  # the quantity of validation/loss
+                "objective": event.loss,
+                "rate": event.rate,
+                "gradient norm": event.gradient_norm,
+                "tokens per second": event.tokens_per_second,
+            }
+            for name, value in values.items():
                 self._writer.add_scalar(f"training/{name}", value, event.step)
         elif isinstance(event, Validated):
             for name, value in event.found.scores.items():

@@ -93,7 +93,7 @@ class Learning:
             return {"steps": steps}
         latest, last = done[-LATEST:], done[-1]["step"]
         pace = sum(event["seconds"] for event in latest) / len(latest)
-        loss = sum(event["loss"] for event in latest) / len(latest)
+        loss = sum(event.get("cross_entropy", event["loss"]) for event in latest) / len(latest)
         return {"step": last, "steps": steps, "loss": loss, "left": max(0, steps - last) * pace}
 
     def _listen(self, process: subprocess.Popen[str]) -> None:

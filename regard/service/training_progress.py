@@ -24,14 +24,19 @@ def course(home: Home) -> dict[str, Any]:
     events = read_metrics(home.run / METRICS) if home.run else []
     steps = [event for event in events if event["event"] == "step"]
     validations = [event for event in events if event["event"] == "validation"]
-    last = steps[-1]["step"] if steps else 0
+    last, quantity = steps[-1]["step"] if steps else 0, _quantity(steps)
     return {
-        "steps": thinned([(event["step"], event.get("loss")) for event in steps]),
+        "steps": thinned([(event["step"], event.get(quantity)) for event in steps]),
         "validations": [{"step": each["step"], **(each.get("scores") or {})} for each in validations],
         "snapshots": list(home.snapshots()),
         "live": home.run is not None and is_live(home.run, events),
         "total": total_steps(home.run) or last,
     }
+
+
+def _quantity(steps: list[dict[str, Any]]) -> str:
+    """What can be drawn beside the validation loss: the plain loss, which earlier versions did not write."""
+    return "cross_entropy" if any("cross_entropy" in step for step in steps) else "loss"
 
 
 def thinned(points: list[tuple[int, Any]], most: int = MOST) -> list[dict[str, Any]]:

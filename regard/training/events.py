@@ -10,16 +10,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class StepDone:
-    """One update of the weights; loss is the mean of its tokens."""
+    """One update of the weights; losses are means over its tokens."""
 
     step: int
     epoch: int
-    loss: float
+    loss: float  # what is minimised, with label smoothing and agreement
     rate: float
     gradient_norm: float  # before clipping
     tokens: int
     seconds: float
     padding: float | None  # the share of cells in this epoch's batches that hold no token
+    cross_entropy: float  # the plain loss, the quantity that validation calls loss
 
     @property
     def tokens_per_second(self) -> float:

@@ -11,11 +11,16 @@ Agreement (R-Drop, Liang et al. 2021): where the rows are two passes over the sa
 differs, the distributions p and q of a place are pulled together by
 
     agreement / 2 (KL(p, q) + KL(q, p))
+
+Both change the loss that is minimised. The cross-entropy without them, which can be compared with that of
+validation, is noted for whoever observes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +30,26 @@ from torch import Tensor
 from regard.errors import UsageError
 
 HELD_LOGITS = 1 << 20  # 4 MB in float32, about what stays in a processor's cache
+
+_observed: ContextVar[list[Tensor] | None] = ContextVar("observed", default=None)
+
+
+@contextmanager
+def observed_cross_entropy() -> Iterator[list[Tensor]]:
+    """A list that gets the summed cross-entropy of each loss inside, without smoothing and agreement."""
+    sums: list[Tensor] = []
+    token = _observed.set(sums)
+    try:
+        yield sums
+    finally:
+        _observed.reset(token)
+
+
+def note_cross_entropy(losses: Tensor) -> None:
+    """Hand the plain losses of some rows to whoever observes them."""
+    sums = _observed.get()
+    if sums is not None:
+        sums.append(losses.detach().sum())
 
 
 def cross_entropy(
@@ -70,7 +95,9 @@ class _CrossEntropy(torch.autograd.Function):
         for part in _parts(len(rows), chunk, bool(agreement)):
             some, wanted_words = rows[part], targets[part]
             logits = torch.mm(some, weight.T, out=held[: len(some)])
-            total += _losses(logits if bias is None else logits.add_(bias), wanted_words, smoothing).sum()
+            losses = _losses(logits if bias is None else logits.add_(bias), wanted_words)
+            note_cross_entropy(losses)
+            total += _smoothed(losses, logits, smoothing).sum()
             pull = None
             if agreement:
                 apart, pull = _apart(logits, any(wanted))
@@ -121,11 +148,15 @@ def _apart(logs: Tensor, learning: bool) -> tuple[Tensor, Tensor | None]:
     return (there + back).sum(), pull
 
 
-def _losses(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+def _losses(logits: Tensor, targets: Tensor) -> Tensor:
     """The loss of each row, C; the logits, C V, become logarithms of probabilities where they stand."""
     torch.log_softmax(logits, -1, out=logits)
-    losses = logits.gather(1, targets[:, None]).squeeze(1).neg_()
-    return losses if not smoothing else (1 - smoothing) * losses - smoothing * logits.mean(1)
+    return logits.gather(1, targets[:, None]).squeeze(1).neg_()
+
+
+def _smoothed(losses: Tensor, logs: Tensor, smoothing: float) -> Tensor:
+    """The losses of rows with smoothed targets, C, from logarithms of probabilities, C V."""
+    return losses if not smoothing else (1 - smoothing) * losses - smoothing * logs.mean(1)
 
 
 def _differentiate(logs: Tensor, targets: Tensor, smoothing: float) -> None:

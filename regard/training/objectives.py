@@ -22,7 +22,7 @@ from regard.model.outputs import MaskedWords, Words
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
 from regard.tables import Table
 from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch
-from regard.training.loss import cross_entropy
+from regard.training.loss import cross_entropy, note_cross_entropy
 
 Some = TypeVar("Some", ParallelBatch, TextBatch, MaskedBatch, LabelledBatch)
 
@@ -86,6 +86,7 @@ class Classification(nn.Module):
         smoothing = self.smoothing if self.training else 0.0
         labels = _tensor(batch.labels, device)
         loss = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
+        note_cross_entropy(F.cross_entropy(logits.detach(), labels, reduction="none"))
         if self.training and self.agreement:
             p, q = logits.log_softmax(-1).chunk(2)
             loss = loss + self.agreement / 2 * ((p.exp() - q.exp()) * (p - q)).sum()

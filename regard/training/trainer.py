@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.checkpoints.reading import check_manifest
 from regard.checkpoints.writing import standing
@@ -45,7 +45,7 @@ from regard.training.schedule import SCHEDULES
 from regard.training.settings import TrainingSettings
 from regard.training.signals import Interruption
 from regard.training.state import Best, Progress, Purpose, TrainingState, read_values
-from regard.training.workers import Workers
+from regard.training.workers import Learned, Workers
 
 log = logging.getLogger("regard.training")
 
@@ -60,6 +60,16 @@ class Outcome:
     reason: str  # "steps" or "patience"
     best: Best | None
     best_folder: Path | None  # the checkpoint of the best validation, a model folder
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """The means of a step over its tokens, and its gradient's norm before clipping."""
+
+    loss: float
+    cross_entropy: float
+    norm: float
+    tokens: int
 
 
 class Trainer:
@@ -216,38 +226,47 @@ class Trainer:
         batch = self.source.next()
         cut, together = self.settings.accumulate * self.workers.count, self.workers.count
         pieces = [batch] if cut == 1 else batch.split(cut)
-        losses: list[Tensor] = []
-        tokens = 0
+        learned: list[Learned] = []
         for start in range(0, len(pieces), together):
             if interruption.signal is not None:
                 self.optimizer.zero_grad()
                 self.source.restore(place)
                 restore_random_state(random)
                 return
-            for loss, count in self.workers.learn(self.module, pieces[start : start + together]):
-                losses.append(loss)
-                tokens += count
-        loss, norm = self._gather(losses, tokens)
+            learned += self.workers.learn(self.module, pieces[start : start + together])
+        found = self._gather(learned)
         rate = self._update()
-        self.progress.add_loss(loss)
+        self.progress.add_loss(found.loss)
         self.average.update(self.progress.step)
         seconds, padding = time.perf_counter() - begun, getattr(self.source, "padding", None)
         self._tell(
-            StepDone(self.progress.step, self.source.epoch, loss, rate, norm, tokens, seconds, padding)
+            StepDone(
+                step=self.progress.step,
+                epoch=self.source.epoch,
+                loss=found.loss,
+                cross_entropy=found.cross_entropy,
+                rate=rate,
+                gradient_norm=found.norm,
+                tokens=found.tokens,
+                seconds=seconds,
+                padding=padding,
+            )
         )
 
-    def _gather(self, losses: list[Tensor], tokens: int) -> tuple[float, float]:
-        """Make the step's gradients those of its mean loss; that loss, and their norm before clipping."""
+    def _gather(self, learned: list[Learned]) -> _Gathered:
+        """Make the step's gradients those of its mean loss, clipped."""
+        tokens = sum(piece.count for piece in learned)
         norm = scale_and_clip(gradients_of(self.optimizer), max(1, tokens), self.settings.clip)
-        *parts, length = torch.stack([*losses, norm]).tolist()  # the step's one wait for the device
-        loss = sum(parts) / max(1, tokens)
+        tensors = [*(piece.loss for piece in learned), *(piece.cross_entropy for piece in learned), norm]
+        *sums, length = torch.stack(tensors).tolist()  # the step's one wait for the device
+        loss, plain = (sum(part) / max(1, tokens) for part in (sums[: len(learned)], sums[len(learned) :]))
         if not (math.isfinite(loss) and math.isfinite(length)):
             what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {length}"
             raise TrainingError(
                 f"{what} at step {self.progress.step + 1}; the last checkpoint is untouched: "
                 "resume it with a lower rate, a longer warm-up or a smaller clip"
             )
-        return loss, length
+        return _Gathered(loss, plain, length, tokens)
 
     def _update(self) -> float:
         settings = self.settings

@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from threading import Barrier
 from types import TracebackType
 from typing import Any
@@ -20,13 +21,22 @@ import torch
 from torch import Tensor, _foreach_add_, nn  # pyright: ignore[reportPrivateImportUsage]
 
 from regard.model.dropout import drawing_from
+from regard.training.loss import observed_cross_entropy
 
 log = logging.getLogger("regard.training")
 
 # A thread that is ready to go on asks for Python's lock after so many seconds, where Python itself waits for
 # 5 milliseconds, which is as long as a small model's whole layer takes.
 PATIENCE = 1e-4
-Learned = tuple[Tensor, int]  # the summed loss of a piece, and how many predictions it is summed over
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What came of a piece: sums over so many predictions."""
+
+    loss: Tensor  # what is minimised
+    cross_entropy: Tensor  # the same without label smoothing and agreement
+    count: int
 
 
 class Workers:
@@ -76,7 +86,7 @@ class Workers:
             self._pool = None
 
     def learn(self, module: nn.Module, pieces: Sequence[Any]) -> list[Learned]:
-        """Loss and count of each piece; their gradients are added to those of the module."""
+        """The losses of each piece; their gradients are added to those of the module."""
         if self._pool is None:
             return [_learn_here(module, piece) for piece in pieces]
         parameters = [one for one in module.parameters() if one.requires_grad]
@@ -87,8 +97,8 @@ class Workers:
         ]
         learned: list[Learned] = []
         for task in tasks:
-            loss, count, gradients = task.result()
-            learned.append((loss, count))
+            piece, gradients = task.result()
+            learned.append(piece)
             _add(parameters, gradients)
         return learned
 
@@ -107,17 +117,25 @@ def _take(threads: int) -> None:
 
 
 def _learn_here(module: nn.Module, piece: Any) -> Learned:
-    loss, count = module(piece)
+    loss, learned = _forward(module, piece)
     loss.backward()
-    return loss.detach(), count
+    return learned
 
 
 def _learn_apart(
     module: nn.Module, parameters: list[nn.Parameter], piece: Any, seed: int
-) -> tuple[Tensor, int, tuple[Tensor | None, ...]]:
+) -> tuple[Learned, tuple[Tensor | None, ...]]:
     with drawing_from(torch.Generator().manual_seed(seed)):
+        loss, learned = _forward(module, piece)
+    return learned, torch.autograd.grad(loss, parameters, allow_unused=True)
+
+
+def _forward(module: nn.Module, piece: Any) -> tuple[Tensor, Learned]:
+    """The loss to go backward from, and what is told of it; a module with a loss of its own has one alone."""
+    with observed_cross_entropy() as plain:
         loss, count = module(piece)
-    return loss.detach(), count, torch.autograd.grad(loss, parameters, allow_unused=True)
+    sums = torch.stack(plain).sum() if plain else loss.detach()
+    return loss, Learned(loss.detach(), sums, count)
 
 
 def _add(parameters: list[nn.Parameter], gradients: Sequence[Tensor | None]) -> None:

@@ -16,7 +16,7 @@ from regard.training.events import Finished, Resumed, Saved, StepDone, Validated
 FOUND = Validation({"loss": 1.25, "bits_per_character": 1.8}, samples=["ein [Hund]\n→ a dog"])
 EVENTS = [
     Resumed(2, Path("run/checkpoints/step-2"), ["steps 4, now 9"], 2),
-    *(StepDone(step, 0, 2.5, 1e-3, 0.5, 1000, 0.5, 0.041) for step in (3, 4)),
+    *(StepDone(step, 0, 2.9, 1e-3, 0.5, 1000, 0.5, 0.041, 2.5) for step in (3, 4)),
     Validated(
         4, Validation({"loss": 1.25, "bits_per_character": 1.8}, samples=["ein [Hund]\n→ a dog"]), True, 75
     ),
@@ -46,7 +46,7 @@ def test_plain_lines_come_now_and_then():
     stream = io.StringIO()
     display = PlainLines(1000, stream)
     for step in range(1, 500):
-        display(StepDone(step, 0, 2.5, 1e-3, 0.5, 1000, 0.5, None))
+        display(StepDone(step, 0, 2.9, 1e-3, 0.5, 1000, 0.5, None, 2.5))
     assert stream.getvalue().count("\n") == 1
 
 

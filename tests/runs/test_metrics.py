@@ -13,7 +13,7 @@ from regard.training.events import Finished, Resumed, Saved, Saving, StepDone, V
 
 
 def step(number: int) -> StepDone:
-    return StepDone(number, 0, 1.0 / number, 1e-3, 0.5, 100, 0.1, None)
+    return StepDone(number, 0, 1.0 / number, 1e-3, 0.5, 100, 0.1, None, 1.0 / number)
 
 
 def test_every_kind_of_event_comes_back(tmp_path):

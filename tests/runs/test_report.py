@@ -47,7 +47,8 @@ def events(steps: int = 1000) -> list[dict]:
         dict(
             event="step",
             step=n,
-            loss=5 / n,
+            loss=6 / n,
+            cross_entropy=5 / n,
             rate=1e-3,
             gradient_norm=1.0,
             tokens=100,
@@ -66,7 +67,9 @@ def events(steps: int = 1000) -> list[dict]:
 
 def test_a_course_is_told_by_its_events():
     course = course_of(events())
-    assert [chart.file for chart in course.charts] == ["loss", "scores", "rate", "gradient", "speed"]
+    assert [chart.file for chart in course.charts] == [
+        "loss", "objective", "scores", "rate", "gradient", "speed",
+    ]  # fmt: skip
     loss, valid = course.charts[0].series
     assert len(loss.x) == MOST_POINTS
     assert loss.x[-1] == 1000
@@ -77,6 +80,18 @@ def test_a_course_is_told_by_its_events():
     assert course.charts[-1].series[0].y.tolist() == [200.0] * MOST_POINTS
     assert course.best is not None
     assert course.best["step"] == 10
+
+
+def test_training_and_validation_are_drawn_as_one_quantity():
+    smoothed = course_of(events(20)).charts
+    assert [series.y[0] for series in smoothed[0].series] == [5.0, 0.1]
+    assert smoothed[1].series[0].y[0] == 6.0
+    plain = [{**event, "loss": event["cross_entropy"]} if "loss" in event else event for event in events(20)]
+    assert "objective" not in [chart.file for chart in course_of(plain).charts]
+    older = [{key: event[key] for key in event if key != "cross_entropy"} for event in events(20)]
+    charts = course_of(older).charts
+    assert [series.name for series in charts[0].series] == ["validation"]
+    assert [series.y[0] for series in charts[1].series] == [6.0]
 
 
 def test_the_report_of_a_run_is_whole_and_alone(each):
@@ -134,7 +149,7 @@ def test_every_chart_is_a_picture_with_something_on_it(tmp_path):
 
     charts = course_of(events(50)).charts[:2]
     written = write_pictures(charts, tmp_path / "curves")
-    assert [path.name for path in written] == ["loss.png", "scores.png"]
+    assert [path.name for path in written] == ["loss.png", "objective.png"]
     for path in written:
         assert imread(path)[..., :3].std() > 0.01
 

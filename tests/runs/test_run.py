@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.checkpoints.folder import read_folder
+from regard.checkpoints.folder import load_model, read_folder
 from regard.errors import DataError, RegardError, SettingError, TrainingError, UsageError
 from regard.runs.metrics import read_metrics
 from regard.runs.place import free_name
@@ -30,6 +30,7 @@ from regard.text.pair import Tokenizers
 from regard.text.sequences import Data, Sequences
 from regard.text.splitting import HeldOut
 from regard.text.tokenizer import Tokenizer
+from regard.training.events import Validation
 from regard.training.saves import Saves
 
 
@@ -388,3 +389,21 @@ def test_two_writers_on_one_run_do_not_meet(tmp_path, small_run):
             resume(run.folder, {"training": {"steps": 8}}, show=False)
     assert (run.folder / "metrics.jsonl").read_bytes() == before
     assert Recipe.load(run.folder / "recipe.toml").training.steps == 4
+
+
+@pytest.mark.parametrize("average", ["none", "ema"])
+def test_the_model_of_a_run_is_its_best_and_not_its_last(tmp_path, small_run, monkeypatch, average):
+    found = iter([3.0, 1.0, 2.0])  # of the validations at steps 2, 4 and 6
+    monkeypatch.setattr(
+        "regard.runs.validating._told", lambda *_: Validation({"loss": next(found)}, samples=["x"])
+    )
+    training = {"average": average, "average_decay": 0.5, "keep_last": 5}
+    run = small_run("translation", tmp_path, steps=6, training=training)
+    assert (run.step, run.metrics) == (6, {"loss": 1.0})
+    saved = {step: load_model(run.folder / "checkpoints" / f"step-{step:08}") for step in (2, 4, 6)}
+    kept, best = load_model(run.folder / "model").state_dict(), saved[4].state_dict()
+    assert all(torch.equal(weight, best[name]) for name, weight in kept.items())
+    for other in (2, 6):
+        assert any(not torch.equal(weight, saved[other].state_dict()[name]) for name, weight in kept.items())
+    for name, weight in run.model.model.state_dict().items():
+        assert torch.equal(weight, kept[name])

@@ -43,7 +43,7 @@ def made(monkeypatch):
     return Writer.made
 
 
-STEP = StepDone(3, 0, 2.5, 0.01, 1.5, 100, 0.5, 0.1)
+STEP = StepDone(3, 0, 2.5, 0.01, 1.5, 100, 0.5, 0.1, 2.25)
 VALIDATED = Validated(4, Validation({"loss": 1.25}, samples=["ein [Hund]\n→ a dog"]), True, 0.1)
 
 
@@ -55,7 +55,8 @@ def test_every_figure_is_written(made):
     events.close()
     (writer,) = made
     assert (writer.folder, writer.purge_step) == ("x", None)
-    assert ("training/loss", 2.5, 3) in writer.written
+    assert ("training/loss", 2.25, 3) in writer.written
+    assert ("training/objective", 2.5, 3) in writer.written
     assert ("training/tokens per second", 200.0, 3) in writer.written
     assert ("validation/loss", 1.25, 4) in writer.written
     assert ("sample 0", "ein [Hund]\n→ a dog", 4) in writer.written
@@ -101,7 +102,7 @@ def test_a_run_is_read_back_by_tensorboard_itself(small_run, tmp_path):
     told = [event for event in read_metrics(run.folder / "metrics.jsonl") if event["step"] > 2]
     losses = {step: tensor.float_val[0] for tag, step, tensor in read if tag == "training/loss"}
     assert losses == pytest.approx(
-        {event["step"]: event["loss"] for event in told if event["event"] == "step"}
+        {event["step"]: event["cross_entropy"] for event in told if event["event"] == "step"}
     )
     assert set(losses) == {3, 4}
     bleu = {step: tensor.float_val[0] for tag, step, tensor in read if tag == "validation/bleu"}

@@ -71,3 +71,12 @@ def test_a_loss_that_is_none_is_passed_on_as_none(tmp_path):
 
 def test_a_model_without_a_run_has_no_course(tmp_path):
     assert course(Home(tmp_path))["steps"] == []
+
+
+def test_the_training_curve_is_of_the_same_quantity_as_validation(tmp_path):
+    for name, extra in (("new", {"cross_entropy": 0.75}), ("older", {})):
+        home = Home(tmp_path / name / "model", tmp_path / name)
+        (tmp_path / name / "model").mkdir(parents=True)
+        lines = [json.dumps({**step(1), **extra})]
+        (tmp_path / name / "metrics.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        assert course(home)["steps"] == [{"step": 1, "loss": extra.get("cross_entropy", 1.0)}]

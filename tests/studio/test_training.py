@@ -49,7 +49,7 @@ def test_the_slider_shows_attention_as_it_was(tab, models):
 
 def test_the_loss_curve_is_that_of_the_run(tab, models):
     lines = (models["translation"] / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    losses = [event["loss"] for event in map(json.loads, lines) if event["event"] == "step"]
+    losses = [event["cross_entropy"] for event in map(json.loads, lines) if event["event"] == "step"]
     told = f"Training loss from {losses[0]:.2f} at step 1 to {losses[-1]:.2f} at step 120"
     expect(tab.get_by_role("img", name=re.compile(re.escape(told)))).to_be_visible()
     expect(tab.get_by_text("The run is over.")).to_be_visible()

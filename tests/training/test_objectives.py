@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from regard.errors import SettingError, UnknownName
 from regard.model.masks import Mask
 from regard.model.transformer import build_model
-from regard.training.loss import cross_entropy
+from regard.training.loss import cross_entropy, observed_cross_entropy
 from regard.training.objectives import build_objective
 
 from .conftest import KINDS, labelled, masked, parallel, text, tiny
@@ -166,3 +166,17 @@ def test_labels_are_smoothed_over_classes():
     objective, batch = make("classification", smoothing=0.2)
     assert objective(batch)[0] != objective.eval()(batch)[0]
     assert objective(labelled())[1] == 8
+
+
+@pytest.mark.parametrize("agreement", [0.0, 2.0])
+def test_the_plain_cross_entropy_is_observed_beside_the_smoothed_loss(kind, agreement):
+    objective, batch = make(kind, smoothing=0.2)
+    objective.agreement = agreement
+    with observed_cross_entropy() as sums:
+        loss, count = objective.train()(batch)
+    plain, alone = objective.eval()(batch)
+    assert float(sum(sums)) / count == pytest.approx(plain.item() / alone, rel=1e-5)
+    assert not any(one.requires_grad for one in sums)
+    assert loss.item() / count != pytest.approx(plain.item() / alone, rel=1e-4)
+    objective(batch)
+    assert len(sums) == 1  # nothing is noted where nobody observes

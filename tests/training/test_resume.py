@@ -24,7 +24,7 @@ from regard.errors import CheckpointError, Interrupted, TrainingError
 from regard.text.pair import Tokenizers
 from regard.text.tokenizer import Tokenizer
 from regard.training import saves
-from regard.training.events import StepDone
+from regard.training.events import StepDone, Validation
 from regard.training.lock import Lock
 from regard.training.settings import MAY_CHANGE
 from regard.training.state import Best
@@ -519,3 +519,24 @@ def test_a_state_that_makes_no_sense_is_one_line(tmp_path, change):
     writing.seal(newest)
     with pytest.raises(CheckpointError):
         toy.trainer(tmp_path, {}).resume()
+
+
+@pytest.mark.parametrize("at", [3, 4, 5])
+def test_patience_goes_on_counting_after_a_resume(tmp_path, at):
+    values = {"steps": 50, "validate_every": 1, "save_every": 1, "patience": 4}
+    found = iter([3.0, 2.0, *(5.0,) * 50])  # the second validation is the best
+
+    def validate(module):
+        return Validation({"loss": next(found)})
+
+    first = toy.trainer(tmp_path, {**values, "steps": at})
+    first.validate = validate
+    first.train()
+    second = toy.trainer(tmp_path, values)
+    second.validate = validate
+    assert second.resume()
+    assert second.progress.since_best == at - 2
+    outcome = second.train()
+    assert (outcome.step, outcome.reason) == (6, "patience")
+    assert outcome.best is not None
+    assert (outcome.best.step, outcome.best.value) == (2, 2.0)

@@ -342,3 +342,23 @@ def test_resuming_is_told(tmp_path):
         Resumed(5, tmp_path / "checkpoints" / "step-00000005", ["steps 5, now 8", "rate 0.001, now 0.002"], 5)
     ]
     assert trainer.train().step == 8
+
+
+@pytest.mark.parametrize("average", ["ema", "last"])
+def test_validation_sees_the_averaged_weights_and_training_its_own(average):
+    changes = {"average": average, "average_decay": 0.5, "average_every": 1, "average_last": 3}
+    trainer = toy.trainer(None, {"steps": 6, "validate_every": 3, **changes})
+    seen: list[dict[str, torch.Tensor]] = []
+
+    def validate(module):
+        assert not module.training
+        seen.append({name: one.detach().clone() for name, one in module.named_parameters()})
+        return Validation({"loss": 1.0})
+
+    trainer.validate = validate
+    trainer.train()
+    averaged, trained = trainer.average.weights(), dict(trainer.module.named_parameters())
+    assert len(seen) == 2
+    assert averaged
+    assert all(torch.equal(seen[-1][name], weight) for name, weight in averaged.items())
+    assert any(not torch.equal(seen[-1][name], trained[name]) for name in averaged)

@@ -27,7 +27,7 @@ def learned(
     module = Translation(build_model(tiny(dropout=dropout)))
     with Workers(count) as workers:
         found = workers.learn(module, parallel(16, seed=1).split(pieces))
-    return [(loss.item(), tokens) for loss, tokens in found], [one.grad for one in module.parameters()]
+    return [(one.loss.item(), one.count) for one in found], [one.grad for one in module.parameters()]
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -52,8 +52,8 @@ def test_each_piece_drops_other_values():
     module = Translation(build_model(tiny(dropout=0.3)))
     piece = parallel(16, seed=1)
     with Workers(2) as workers:
-        (one, _), (other, _) = workers.learn(module, [piece, piece])
-    assert one.item() != other.item()
+        one, other = workers.learn(module, [piece, piece])
+    assert one.loss.item() != other.loss.item()
 
 
 class Seen(nn.Module):
@@ -136,3 +136,28 @@ def test_python_hands_its_lock_over_sooner_while_they_work():
     assert sys.getswitchinterval() == pytest.approx(usual)
     with Workers(1):
         assert sys.getswitchinterval() == pytest.approx(usual)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("agreement", [0.0, 1.5])
+def test_the_cross_entropy_is_told_without_what_is_added_to_it(count, agreement):
+    torch.manual_seed(0)
+    module = Translation(build_model(tiny(dropout=1e-6)), smoothing=0.3, agreement=agreement)
+    pieces = parallel(16, seed=1).split(3)
+    with Workers(count) as workers:
+        found = workers.learn(module, pieces)
+    module.eval()
+    for one, piece in zip(found, pieces, strict=True):
+        expected, tokens = module(piece)
+        assert one.cross_entropy.item() / one.count == pytest.approx(expected.item() / tokens, rel=1e-4)
+        assert one.loss.item() != pytest.approx(one.cross_entropy.item(), rel=1e-5)
+
+
+def test_a_loss_of_its_own_is_all_there_is_to_tell():
+    class Squared(nn.Linear):
+        def forward(self, input):
+            return super().forward(input).square().sum(), len(input)
+
+    with Workers(1) as workers:
+        (one,) = workers.learn(Squared(1, 1), [torch.tensor([2.0])])
+    assert torch.equal(one.loss, one.cross_entropy)

@@ -78,7 +78,7 @@ export class TrainingTab {
     );
     course.body.append(make("p", {
       class: "note",
-      text: "Training counts what makes the task harder on purpose, as dropout and smoothed targets do; validation does not, and so it can lie lower.",
+      text: "Both are the plain cross-entropy, without label smoothing. Training has dropout and is measured before each update; validation has no dropout, and so it can lie lower.",
     }));
     course.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
     offerSaves(course.foot, {
