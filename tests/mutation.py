@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 PROJECT = Path(__file__).parents[1]
 MODULES = "attention,cache,beam,batches,state,saves,folder"
@@ -54,6 +55,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default 1)")
     given = parser.parse_args()
     modules = [find_module(name) for name in given.modules.split(",")]
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM")
+    )  # so that the copy and the tests end with it
     with copied_project():
         totals = [run_module(module, given.sample, given.seed) for module in modules]
     for module, (killed, total) in zip(modules, totals, strict=True):
@@ -84,10 +88,8 @@ def copied_project() -> Iterator[None]:
 
 def run_module(module: Path, sample: int, seed: int) -> tuple[int, int]:
     """How many of the module's mutants are killed, of how many."""
-    tests, original = tests_of(module), module.read_text(encoding="utf-8")
-    began = time.monotonic()
-    if not passes(tests, None):
-        raise SystemExit(f"{tests[0].parent} fails without any mutant; mend it first")
+    original, began = module.read_text(encoding="utf-8"), time.monotonic()
+    tests = tests_of(module)
     limit = max(LEAST, SLOWER * (time.monotonic() - began))
     mutants = mutants_of(module, original, sample, random.Random(f"{seed} {module}"))
     print(f"{module}: {len(mutants)} mutants, at most {limit:.0f} s each", flush=True)
@@ -103,13 +105,17 @@ def run_module(module: Path, sample: int, seed: int) -> tuple[int, int]:
 
 
 def tests_of(module: Path) -> list[Path]:
-    """The tests of the module's package: its own file, then those that mention it most."""
-
-    def distance(path: Path) -> tuple[bool, int, str]:
-        mentions = path.read_text(encoding="utf-8").count(module.stem)
-        return path.name != f"test_{module.name}", -mentions, path.name
-
-    return sorted(Path("tests", *module.parts[1:-1]).rglob("test_*.py"), key=distance)
+    """The tests of the module's package, all of which pass: its own file, then the quickest first."""
+    folder, times = Path("tests", *module.parts[1:-1]), Path("times.xml")
+    if not passes([folder], None, f"--junitxml={times}"):
+        raise SystemExit(f"{folder} fails without any mutant; mend it first")
+    seconds: dict[str, float] = {}
+    for case in ElementTree.parse(times).iter("testcase"):
+        name = case.attrib["classname"].split(".")
+        file = next(part for part in name if part.startswith("test_"))
+        seconds[file] = seconds.get(file, 0) + float(case.attrib["time"])
+    own = f"test_{module.stem}"
+    return sorted(folder.rglob("test_*.py"), key=lambda path: (path.stem != own, seconds.get(path.stem, 0)))
 
 
 def mutants_of(module: Path, code: str, count: int, draw: random.Random) -> list[Mutant]:
@@ -136,10 +142,10 @@ def mutant_of(code: str, changed: str) -> Mutant:
     return Mutant(changed, start + 1, removed, added)
 
 
-def passes(tests: list[Path], limit: float | None) -> bool:
+def passes(tests: list[Path], limit: float | None, *more: str) -> bool:
     """Whether the tests pass within the limit; the first that fails ends them."""
     shutil.rmtree(".hypothesis", ignore_errors=True)  # what one mutant has taught is not for the next
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *more]
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", *options, *map(str, tests)],
         stdout=subprocess.DEVNULL,
