@@ -43,7 +43,9 @@ def evaluate(
     backwards: Backwards = 0.0,
     remembered: Remembered = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
-    outputs: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep the translations.")] = None,
+    outputs: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the translations, a line for each line given.")
+    ] = None,
     device: Device = "cpu",
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,

@@ -132,12 +132,10 @@ def _stdout() -> IO[str]:
 
 def _one_row(columns: list[str]) -> str:
     """Columns on one line; where there are several, a tab is nothing but their border."""
-    lines = map(_one_line, columns)
+    from regard.text.reading import one_line
+
+    lines = map(one_line, columns)
     return next(lines) if len(columns) == 1 else "\t".join(line.replace("\t", " ") for line in lines)
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
 class Pace:

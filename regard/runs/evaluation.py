@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, SettingError, UsageError
 from regard.inference.remembering import Remembered
-from regard.runs.corpora import first_examples, whole
+from regard.runs.corpora import whole
 from regard.runs.decoding import translate
 from regard.runs.place import READING, data_as_read_by, run_of
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.measuring import TASKS, measure
 from regard.runs.trained import Trained
+from regard.text.corpus import Pair, ParallelText
+from regard.text.encoding import TOO_MANY_TOKENS
+from regard.text.reading import one_line
 from regard.text.report import Report
 from regard.text.scores import Comparison, Confusion, Score, bleu, compare_translations, translation_scores
+from regard.text.splitting import Corpus
 from regard.training.objectives import build_objective
 
 
@@ -29,10 +34,11 @@ class Evaluation:
     examples: int
     scores: list[Score]
     confusion: Confusion | None = None
-    outputs: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)  # a translation of each line given, "" where it has none
     unit: str = "examples"
-    skipped: dict[str, int] = field(default_factory=dict)  # lines that could not be used, by reason
+    skipped: dict[str, int] = field(default_factory=dict)  # lines that are in no score, by reason
     shortened: int = 0  # texts of which only the beginning was read
+    too_long_for_loss: int = 0  # pairs beyond the model's context: in BLEU and chrF, but not in the loss
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain values."""
@@ -44,6 +50,7 @@ class Evaluation:
             **about,
             "skipped": self.skipped,
             "shortened": self.shortened,
+            "too_long_for_loss": self.too_long_for_loss,
             "scores": [asdict(score) for score in self.scores],
             "confusion": table,
         }
@@ -52,6 +59,8 @@ class Evaluation:
         lines = [f"{self.model} on {self.part}, {self.examples:,} {self.unit}"]
         lines += [f"skipped {count:,} lines: {reason}" for reason, count in self.skipped.items()]
         lines += [f"shortened {self.shortened:,} texts"] if self.shortened else []
+        if self.too_long_for_loss:
+            lines += [f"{self.too_long_for_loss:,} lines are too long for the loss; BLEU and chrF have them"]
         lines += [f"loss {s.value:.4f}" if s.name == "loss" else str(s) for s in self.scores]
         if self.confusion is not None:
             lines += ["rows: the right label, columns: the model's", str(self.confusion)]
@@ -121,8 +130,7 @@ def evaluate(
     found.append(_evaluate(str(against), second, examples, replace(asked, remembered=None)))
     if first.objective != "translation":
         return Judgement(found)
-    references = [pair.target for pair in examples.pairs]
-    return Judgement(found, _compare(found, references, asked))
+    return Judgement(found, _compare(found, examples.lines, asked))
 
 
 def reading_settings(changes: dict[str, Any]) -> dict[str, Any]:
@@ -140,9 +148,32 @@ class _Text:
     part: str
     corpus: Any
 
-    @property
-    def pairs(self) -> list[Any]:
-        return first_examples(self.corpus)
+    @cached_property
+    def lines(self) -> _Lines:
+        return _Lines.read(self.corpus)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The source of every line given, and the references of those that are scored, by their number."""
+
+    sources: list[str]
+    references: dict[int, str]
+
+    @classmethod
+    def read(cls, corpus: Corpus[Pair]) -> _Lines:
+        """The lines of files as they stand there; of a part that is held out, its examples."""
+        if not isinstance(corpus, ParallelText):
+            pairs = list(corpus)
+            return cls([pair.source for pair in pairs], dict(enumerate(pair.target for pair in pairs)))
+        references: dict[int, str] = {}
+        for pair in corpus:  # whose report has counted the lines up to this pair
+            references[corpus.report.read - 1] = pair.target
+        return cls(list(corpus.sources()), references)
+
+    def scored(self, outputs: list[str]) -> list[str]:
+        """Of an output for each line, those that are scored."""
+        return [outputs[number] for number in self.references]
 
 
 def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
@@ -152,13 +183,15 @@ def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluat
     objective = build_objective(trained.objective, trained.module).eval()
     settings = ValidationTable(samples=0)
     found = measure(objective, trained, held, settings)
+    skipped = _skipped(data.report)
     evaluation = Evaluation(
         name,
         text.part,
         len(data),
         found.scores,
         found.confusion,
-        skipped=_skipped(data.report),
+        too_long_for_loss=skipped.pop(TOO_MANY_TOKENS, 0),
+        skipped=skipped,
         shortened=data.report.shortened.count,
     )
     if trained.objective == "writing":
@@ -173,20 +206,24 @@ def _skipped(report: Report) -> dict[str, int]:
 
 
 def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
-    """The same with BLEU and chrF of every line, those too long for the loss included."""
-    pairs = text.pairs
-    references = [pair.target for pair in pairs]
-    sources = [pair.source for pair in pairs]
+    """The same with a translation of each line, and BLEU and chrF of all pairs, also of long ones."""
+    lines = text.lines
     remembered = None if asked.remembered is None else Remembered.load(asked.remembered, asked.device)
-    outputs = translate(trained, sources, asked.beams, asked.length_penalty, asked.backwards, remembered)
-    scores = translation_scores(outputs, references)
+    outputs = translate(
+        trained, lines.sources, asked.beams, asked.length_penalty, asked.backwards, remembered
+    )
+    scored, references = lines.scored(outputs), [*lines.references.values()]
+    scores = translation_scores(scored, references)
     if asked.tokenize != "13a":
-        scores += [bleu(outputs, references, lowercase, asked.tokenize) for lowercase in (False, True)]
-    return replace(evaluation, examples=len(pairs), scores=[*evaluation.scores, *scores], outputs=outputs)
+        scores += [bleu(scored, references, lowercase, asked.tokenize) for lowercase in (False, True)]
+    return replace(
+        evaluation, examples=len(references), scores=[*evaluation.scores, *scores], outputs=outputs
+    )
 
 
-def _compare(found: Sequence[Evaluation], references: list[str], asked: Asked) -> list[Comparison]:
-    baseline, other = (evaluation.outputs for evaluation in found)
+def _compare(found: Sequence[Evaluation], lines: _Lines, asked: Asked) -> list[Comparison]:
+    baseline, other = (lines.scored(evaluation.outputs) for evaluation in found)
+    references = [*lines.references.values()]
     return [
         comparison
         for lowercase in (False, True)
@@ -217,8 +254,8 @@ def _named(files: dict[str, Any]) -> str:
 
 
 def write_outputs(judgement: Judgement, path: Path) -> None:
-    """Keep the first model's translations, a line each."""
+    """Keep the first model's translations, one line for each line that was given."""
     outputs = judgement.evaluations[0].outputs
     if not outputs:
         raise DataError("only a translation model has outputs to write")
-    path.write_text("".join(" ".join(output.split("\n")) + "\n" for output in outputs), encoding="utf-8")
+    path.write_text("".join(f"{one_line(output)}\n" for output in outputs), encoding="utf-8", newline="\n")

@@ -5,6 +5,7 @@ A corpus can be iterated again and again and is never held in memory. Each pass 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
 from itertools import chain
@@ -23,6 +24,8 @@ TOO_SHORT = "too short"
 TOO_LONG = "too long"
 UNEVEN = "length ratio"
 DUPLICATE = "duplicate"
+
+_WHOLE_NUMBER = re.compile(r"-?\d{1,4000}")  # Python converts no more than 4,300 digits
 
 
 class Pair(NamedTuple):
@@ -105,6 +108,12 @@ class ParallelText:
         for source, target in _judged(self._records(), self.filters, self.report, measured=2):
             yield Pair(source, target)
 
+    def sources(self) -> Iterator[str]:
+        """The source of every line or row, also of those that are left out; "" where it cannot be used."""
+        for record in self._records():
+            source = record.fields[0] if record.fields else ""
+            yield "" if "\0" in source or not source.strip() else source
+
     def identity(self) -> str:
         """A digest of the files and of every setting that decides what is kept."""
         files = self._source + (self._target or [])
@@ -178,8 +187,8 @@ class PlainText:
 def label_names(examples: Iterable[Example]) -> list[str]:
     """The different labels in order: by value where all are whole numbers, else by letters."""
     names = {example.label for example in examples}
-    if all(name.lstrip("-").isdecimal() for name in names):
-        return sorted(names, key=int)
+    if all(_WHOLE_NUMBER.fullmatch(name) for name in names):
+        return sorted(names, key=lambda name: (int(name), name))  # 1 and 01 are two labels
     return sorted(names)
 
 

@@ -73,6 +73,11 @@ def read_stream(handle: BinaryIO, name: str, longest: int) -> Iterator[Line]:
         yield _understood(number, raw, longest)
 
 
+def one_line(text: str) -> str:
+    """A text without line ends, so that it can be a line of a file."""
+    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+
+
 def _opened(path: Path) -> BinaryIO:
     try:
         # The magic number decides, not the name: .gz files come under many names.

@@ -128,14 +128,78 @@ def test_pairs_to_score_come_from_tables_too(copied, tmp_path, name):
     assert (found.examples, found.skipped, found.part) == (2, {}, str(table))
 
 
-def test_lines_that_cannot_be_scored_are_counted(copied, tmp_path):
-    for side in ("source", "target"):
-        (tmp_path / side).write_text("a b c d\n\nb c d e\n" + "a " * 500 + "\n", encoding="utf-8")
-    files = {side: str(tmp_path / side) for side in ("source", "target")}
+def written(folder: Path, **sides: list[str | bytes]) -> dict[str, str]:
+    """Files of these lines, as evaluate takes them."""
+    for name, lines in sides.items():
+        raw = (line if isinstance(line, bytes) else line.encode() for line in lines)
+        (folder / name).write_bytes(b"".join(line + b"\n" for line in raw))
+    return {name: str(folder / name) for name in sides}
+
+
+def test_lines_that_cannot_be_scored_are_counted_and_no_others(copied, tmp_path):
+    lines: list[str | bytes] = ["a b c d", "", "b c d e", "a " * 500]
+    files = written(tmp_path, source=lines, target=lines)
     found = evaluate(copied.folder, files=files, asked=Asked(beams=1)).evaluations[0]
-    assert (found.examples, len(found.outputs)) == (3, 3)
-    assert found.skipped == {"empty": 1, "too many tokens": 1}
+    assert (found.examples, found.skipped, found.too_long_for_loss) == (3, {"empty": 1}, 1)
+    assert found.to_json()["too_long_for_loss"] == 1
     assert "skipped 1 lines: empty" in str(found)
+    assert "1 lines are too long for the loss" in str(found)
+    translated = [found.outputs[number] for number in (0, 2, 3)]
+    expected = sacrebleu.corpus_bleu(translated, [["a b c d", "b c d e", "a " * 500]])
+    assert {score.name: score.value for score in found.scores}["BLEU"] == expected.score
+
+
+def test_there_is_an_output_line_for_each_line_given(copied, small, tmp_path):
+    source: list[str | bytes] = ["", "a b c d", "b c", "  ", b"\xff", "c d", "d\0e", "e f g h", "\r", ""]
+    target: list[str | bytes] = ["x", "a b c d", "", "y", "z", b"\xff", "v", "e f g h", "w", ""]
+    files = written(tmp_path, source=source, target=target)
+    judgement = evaluate(copied.folder, small["translation"].folder, files, Asked(beams=1, bootstrap=20))
+    found = judgement.evaluations[0]
+    assert (found.examples, found.skipped) == (2, {"empty": 5, "not UTF-8": 2, "NUL character": 1})
+    write_outputs(judgement, tmp_path / "out")
+    lines = (tmp_path / "out").read_bytes().decode().split("\n")
+    assert len(lines) == len(source) + 1
+    usable = {1: "a b c d", 2: "b c", 5: "c d", 7: "e f g h"}  # a source is translated whatever its target is
+    expected = [
+        copied.model.translate(usable[number], beams=1).text if number in usable else ""
+        for number in range(10)
+    ]
+    assert lines == [*expected, ""]
+    assert judgement.comparisons[0].baseline.value == scores_of(judgement)["BLEU"]
+
+
+def test_there_is_an_output_line_for_each_row_of_a_table(copied, tmp_path):
+    rows: list[str | bytes] = ["a b\ta b", "only one", "\tb c", "c d\tc d", "", "d e\t"]
+    found = evaluate(copied.folder, files=written(tmp_path, tsv=rows), asked=Asked(beams=1)).evaluations[0]
+    assert (found.examples, [bool(output) for output in found.outputs]) == (
+        2,
+        [True, False, False, True, False, True],
+    )
+
+
+def test_outputs_are_one_line_each(copied, tmp_path, monkeypatch):
+    said = iter(["a\nb", "c\r\nd", "e\rf", "g"])
+
+    class Fake:
+        def __init__(self, model, tokenizers):
+            pass
+
+        def translate(self, sentences, **settings):
+            return [SimpleNamespace(text=next(said)) for _ in sentences]
+
+    monkeypatch.setattr("regard.runs.decoding.Translator", Fake)
+    lines: list[str | bytes] = ["a b"] * 4
+    write_outputs(
+        evaluate(copied.folder, files=written(tmp_path, source=lines, target=lines)), tmp_path / "out"
+    )
+    assert (tmp_path / "out").read_bytes() == b"a b\nc d\ne f\ng\n"
+
+
+def test_filters_of_a_file_to_score_leave_its_output_lines(copied, tmp_path):
+    lines: list[str | bytes] = ["a b c", "a b", "a b c", "c d e"]
+    files = {**written(tmp_path, source=lines, target=lines), "filters": {"drop_duplicates": True}}
+    found = evaluate(copied.folder, files=files, asked=Asked(beams=1)).evaluations[0]
+    assert (found.examples, len(found.outputs), found.skipped) == (3, 4, {"duplicate": 1})
 
 
 def test_two_models_are_compared_on_the_same_lines(copied, small, tmp_path):

@@ -123,6 +123,40 @@ def test_labels_are_in_order():
     assert label_names([Example("", label) for label in ("pos", "neg", "9")]) == ["9", "neg", "pos"]
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["--5", "3", "10"], ["--5", "10", "3"]),
+        (["5", "-", "10"], ["-", "10", "5"]),
+        (["²", "1", "10"], ["1", "10", "²"]),
+        (["٣", "10", "-2"], ["-2", "٣", "10"]),  # digits of any script
+        (
+            ["1", "01", "001", "-0", "0"],
+            ["-0", "0", "001", "01", "1"],
+        ),  # the same number in several spellings
+        (["9" * 5000, "1"], ["1", "9" * 5000]),  # more digits than Python turns into a number
+        (["-5-", "4"], ["-5-", "4"]),
+    ],
+)
+def test_labels_that_look_like_numbers_are_in_order(labels, expected):
+    assert label_names([Example("", label) for label in labels]) == expected
+
+
+def test_either_side_of_a_pair_may_be_the_longer_one(put):
+    rows = ["a b c d e\tx y", "a b\tv w x y z", "a b c d\tx y", "a b\tw x y z"]
+    corpus = ParallelText(put("a.tsv", "\n".join(rows)), filters=Filters(max_ratio=2))
+    assert list(corpus) == [Pair("a b c d", "x y"), Pair("a b", "w x y z")]
+    assert skipped(corpus) == {"length ratio": [1, 2]}
+
+
+def test_every_source_is_there_whatever_is_left_out(put):
+    source, target = put("a.en", b"a b\n\nc\n\xff\nd\0\ne\n \n"), put("a.de", b"x\ny\n\nz\nv\n\xff\nw\n")
+    corpus = ParallelText(source, target)
+    assert list(corpus.sources()) == ["a b", "", "c", "", "", "e", ""]
+    table = ParallelText(put("a.tsv", "a\tx\nb\n\tx\nc\t\n"))
+    assert list(table.sources()) == ["a", "", "", "c"]
+
+
 def test_identity_follows_text_and_settings(put):
     path = put("a.txt", "a\n")
     before = PlainText(path).identity()

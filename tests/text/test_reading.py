@@ -39,6 +39,11 @@ def test_line_ends_bom_and_gzip_are_understood(tmp_path, content, pack):
     assert texts(written(tmp_path, pack(content))) == ["a", "b"]
 
 
+def test_only_one_carriage_return_belongs_to_a_line_end(tmp_path):
+    content = b"a\r\r\nb\r\r\r\n\r\r\nc \r\n\r\nd\n"
+    assert texts(written(tmp_path, content)) == ["a\r", "b\r\r", "\r", "c ", "", "d"]
+
+
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"), max_size=20)))
 def test_what_is_written_line_by_line_is_read_back(tmp_path_factory, lines):
     path = written(tmp_path_factory.getbasetemp(), b"".join(f"{line}\n".encode() for line in lines))
