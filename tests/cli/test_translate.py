@@ -16,6 +16,7 @@ import pytest
 from regard.cli import lines as room
 from regard.cli.app import run
 from regard.inference.loading import load
+from regard.text.reading import one_line
 
 pytestmark = pytest.mark.xdist_group("toy-models")
 
@@ -47,7 +48,7 @@ def test_a_text_is_translated(say, model_folders, guesser):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_each_line_has_one_line(say, model_folders, guesser, end):
-    expected = [room._one_line(each.text) for each in guesser.translate(TEXTS, beams=1)]
+    expected = [one_line(each.text) for each in guesser.translate(TEXTS, beams=1)]
     lines, call = as_lines(TEXTS, end), ("translate", model_folders["translate"], "-", "--beams", 1)
     found = say(*call, stdin=lines)
     assert found.out == as_lines(expected).decode()
@@ -61,7 +62,7 @@ def test_files_in_and_out(say, model_folders, guesser, tmp_path):
     source.write_bytes(b"\xef\xbb\xbf" + as_lines(TEXTS))
     found = say("translate", model_folders["translate"], "--file", source, "--out", out, "--max-length", 5)
     assert (found.code, found.out, found.err) == (0, "", "")
-    expected = [room._one_line(each.text) for each in guesser.translate(TEXTS, max_length=5)]
+    expected = [one_line(each.text) for each in guesser.translate(TEXTS, max_length=5)]
     assert out.read_bytes() == as_lines(expected)
     same = say("translate", model_folders["translate"], "--file", source, "--out", source)
     assert (same.code, same.err.count("\n")) == (2, 1)
@@ -124,7 +125,7 @@ def test_a_completion_is_shown_as_it_is_written(say, model_folders, writer):
     assert (told["text"], told["reason"], told["prompt"]) == (expected.text, "length", "the cat")
     several = say("complete", model_folders["complete"], "-", *arguments, stdin=b"the cat\nthe dog\n")
     assert several.out.split("\n")[:-1] == [
-        room._one_line(each.text) for each in writer.complete(["the cat", "the dog"], **options)
+        one_line(each.text) for each in writer.complete(["the cat", "the dog"], **options)
     ]
 
 
@@ -287,7 +288,7 @@ def test_the_command_streams_in_a_process_of_its_own(model_folders):
         for text in (TEXTS[0], TEXTS[3]):  # the second is sent when the first has been answered
             process.stdin.write(text.encode() + b"\n")
             process.stdin.flush()
-            expected = room._one_line(translator.translate(text).text)
+            expected = one_line(translator.translate(text).text)
             assert process.stdout.readline().decode() == expected + "\n"
         rest, errors = process.communicate(timeout=300)
     assert (process.returncode, rest, errors) == (0, b"", b"")
