@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -17,6 +17,7 @@ from pydantic import Field
 from regard.errors import DataError
 from regard.settings import Settings
 from regard.text.columns import Column, Wanted, kind_of, read_rows
+from regard.text.duplicates import SeenTexts
 from regard.text.reading import EMPTY, Line, Paths, files_digest, find_files, read_lines
 from regard.text.report import Place, Report
 
@@ -231,14 +232,14 @@ def _judged(
     records: Iterator[Record], filters: Filters, report: Report, measured: int
 ) -> Iterator[tuple[str, ...]]:
     """The fields of the records that pass; the first `measured` of them are text with a length."""
-    seen: set[bytes] = set()
+    seen = SeenTexts()
     for place, fields, problem in records:
         report.read += 1
         bad = problem or (EMPTY if any(not field.strip() for field in fields) else None)
         if bad and filters.bad == "error":
             raise unusable(place, bad)
         reason = bad or _reason(fields[:measured], filters)
-        if reason is None and filters.drop_duplicates and _met_before(fields, seen):
+        if reason is None and filters.drop_duplicates and not seen.add(*fields):
             reason = DUPLICATE
         if reason is None:
             report.kept += 1
@@ -260,15 +261,6 @@ def _reason(texts: tuple[str, ...], filters: Filters) -> str | None:
     if filters.max_ratio is not None and longest > filters.max_ratio * shortest:
         return UNEVEN
     return None
-
-
-def _met_before(fields: tuple[str, ...], seen: set[bytes]) -> bool:
-    # Sixteen bytes a line instead of the line: a corpus larger than memory has room.
-    mark = blake2b("\0".join(fields).encode(), digest_size=16).digest()
-    if mark in seen:
-        return True
-    seen.add(mark)
-    return False
 
 
 def _digest(*parts: object) -> str:
