@@ -56,5 +56,8 @@ def _in_one_line(owner: type[BaseModel], error: ValidationError) -> str:
 
 
 def _shorten(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of brackets
+        return f"a huge {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -23,7 +23,7 @@ FLOORS = {
     3: {"training", "inference"},
     2: {"checkpoints", "engine"},
     1: {"model", "text"},
-    0: {"errors", "stepping", "settings", "tables"},
+    0: {"errors", "opener", "stepping", "settings", "tables"},
 }
 FLOOR = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 # `python -m regard` is the command line; __init__ only hands out names on first use.

@@ -11,14 +11,18 @@ weights into a model do.
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.checkpoints.reading import MappedWeights, check_manifest, inside, read_json
+from regard.checkpoints.reading import FolderFiles, MappedWeights, quoted
+from regard.checkpoints.shapes import weight_shapes
 from regard.checkpoints.writing import new_folder, write_json, write_tensors
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+LARGEST_HEADER = 1 << 21  # a model of ten thousand weights needs half of it
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,34 @@ class ModelFolder:
     weights: MappedWeights
     tokenizer_files: list[str]
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes; none where the folder has none."""
+        return tuple(self.extra.get("labels", ()))
+
     def tokenizers(self) -> Tokenizers:
-        """The tokenizers of the folder."""
-        return Tokenizers.load(self.path)
+        """The tokenizers of the folder, none with an id that the model has no word for."""
+        found, config = Tokenizers.load(self.path, self.tokenizer_files), self.config
+        target_size = config.target_vocabulary or config.vocabulary
+        for tokenizer, size in ((found.source, config.vocabulary), (found.target, target_size)):
+            if tokenizer.vocabulary > size:
+                raise CheckpointError(
+                    f"{self.path}: its tokenizer has {tokenizer.vocabulary:,} tokens and its model {size:,}"
+                )
+        return found
+
+    def check_weights(self) -> None:
+        """Compare the names and shapes of the weights with those that the config implies; loads torch."""
+        try:
+            # More names than there are weights are never needed to find one that is missing.
+            tied = list(islice(weight_shapes(self.config), len(self.weights) + 6))
+        except (SettingError, RuntimeError) as error:  # an unknown variant; numbers that no tensor can count
+            raise CheckpointError(f"{self.path / CONFIG}: {_one_line(error)}") from None
+        wanted = {next(iter(names)): next(iter(names.values())) for names in tied}
+        try:
+            _check_names(wanted, self.weights.shapes)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.path / WEIGHTS}: {error}") from None
 
 
 def save_model(
@@ -81,25 +111,42 @@ def write_model(
 
 
 def read_folder(folder: str | Path) -> ModelFolder:
-    """Check every file of a model folder and read what it says."""
-    folder = Path(folder)
-    files = check_manifest(folder)
+    """Check the files of a model in a folder and read what they say.
+
+    The header of the weights is compared with the config before any number is read. What else is in the
+    folder, such as the training state of a checkpoint, has to be there; whoever reads it verifies it.
+    """
+    files = FolderFiles.sealed(Path(folder))
     for name in (CONFIG, WEIGHTS):
         if name not in files:
             raise CheckpointError(f"{folder} is no model folder: its manifest lists no {name}")
-    told = read_json(folder / CONFIG)
-    config = _config(folder, told)
-    weights = MappedWeights(inside(folder, WEIGHTS))
-    _check_plausible(folder, config, weights)
-    extra, purpose = told.get("extra"), told.get("purpose")
-    return ModelFolder(
-        folder,
-        config,
-        purpose if isinstance(purpose, str) else "",
-        extra if isinstance(extra, dict) else {},
-        weights,
-        [name for name in (JOINT, SOURCE, TARGET) if name in files],
-    )
+    tokenizers = [name for name in (JOINT, SOURCE, TARGET) if _is_there(files, name)]
+    files.verify([CONFIG])
+    told = files.json(CONFIG)
+    config = _config(files.folder, told)
+    weights = files.weights(WEIGHTS, LARGEST_HEADER)
+    _check_plausible(files.folder, config, weights)
+    files.verify([WEIGHTS, *tokenizers])
+    purpose, extra = told.get("purpose", ""), told.get("extra", {})
+    if not isinstance(purpose, str) or not isinstance(extra, dict):
+        raise CheckpointError(f"{files.folder / CONFIG}: purpose must be a text and extra a table of values")
+    _check_labels(files.folder, config, extra.get("labels", []))
+    return ModelFolder(files.folder, config, purpose, extra, weights, tokenizers)
+
+
+def _is_there(files: FolderFiles, name: str) -> bool:
+    """Whether a file is in the folder; one that only the disk knows, and not the manifest, is refused."""
+    return name in files or (os.path.lexists(files.folder / name) and bool(files.path(name)))
+
+
+def _check_labels(folder: Path, config: ModelConfig, labels: Any) -> None:
+    """Labels are as many different texts as there are classes, or none."""
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise CheckpointError(f"{folder / CONFIG}: extra.labels must be a list of texts")
+    if labels and len(labels) != config.classes:
+        raise CheckpointError(f"{folder} names {len(labels)} labels for {config.classes} classes")
+    if len(set(labels)) < len(labels):
+        raise CheckpointError(f"{folder / CONFIG}: extra.labels names a label twice")
 
 
 def _config(folder: Path, told: dict[str, Any]) -> ModelConfig:
@@ -113,16 +160,27 @@ def _config(folder: Path, told: dict[str, Any]) -> ModelConfig:
     try:
         return ModelConfig.read(told.get("model"))
     except SettingError as error:
-        raise CheckpointError(f"{folder / CONFIG}: {error}") from None
+        raise CheckpointError(f"{folder / CONFIG}: {_one_line(error)}") from None
+
+
+def _one_line(error: Exception) -> str:
+    """What an error says, which may quote a text of any length."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return line if len(line) <= 400 else f"{line[:397]}..."
 
 
 def _check_plausible(folder: Path, config: ModelConfig, weights: MappedWeights) -> None:
-    """Refuse a config that speaks of far more than the weights hold, before anything of that size is made."""
-    stored = sum(int(np.prod(shape, dtype=object)) for shape in weights.shapes.values())
+    """Refuse a config of quite another size than the weights, before anything of either size is made or read.
+
+    `ModelFolder.check_weights` compares exactly; this loads no torch.
+    """
+    stored = sum(math.prod(shape) for shape in weights.shapes.values())
     layers = config.layers + (config.decoder_layers or 0)
     table = config.width * min(config.context, 4096)  # of sinusoids, which no file holds
     words = 0 if config.vectors else config.vocabulary * config.width
-    if layers > len(weights) or words > stored or table > max(1 << 22, 16 * stored):
+    others = config.width * ((config.vectors or 0) + config.classes + config.segments + 2 * config.width + 64)
+    too_much = layers > len(weights) or words > stored or table > max(1 << 22, 16 * stored)
+    if too_much or stored > 16 * (config.rough_parameters + others):
         raise CheckpointError(
             f"{folder / CONFIG} describes a model of width {config.width}, {layers} layers and vocabulary "
             f"{config.vocabulary}, and {WEIGHTS} holds {stored:,} numbers in {len(weights)} weights"
@@ -134,6 +192,7 @@ def load_model(folder: str | Path | ModelFolder) -> Transformer:
     from regard.model.transformer import build_model
 
     read = folder if isinstance(folder, ModelFolder) else read_folder(folder)
+    read.check_weights()
     model = build_model(read.config, device="meta")
     load_weights(model, read.weights)
     return model
@@ -214,5 +273,5 @@ def _sized(shape: Iterable[int]) -> str:
 
 
 def _a_few(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
+    shown = ", ".join(map(quoted, names[:5]))
     return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

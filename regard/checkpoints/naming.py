@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.checkpoints.shapes import weight_shapes
 from regard.errors import CheckpointError
 from regard.model.config import ModelConfig
 
@@ -151,7 +152,7 @@ class Format:
     def places(self, config: ModelConfig) -> list[Place]:
         """Every weight of the model that config describes, with its names on both sides."""
         places = []
-        for tied in _tied_names(config):
+        for tied in weight_shapes(config):
             forms = [row.form(name, shape, config) for name, shape in tied.items() for row in self.table]
             theirs = [form for form in forms if form]
             if not theirs:
@@ -226,17 +227,6 @@ class _Ledger:
         parts = [f"{what}: {_a_few(names)}" for what, names in found if names]
         if parts:
             raise CheckpointError(f"{headline}; {'; '.join(parts)}")
-
-
-def _tied_names(config: ModelConfig) -> Iterable[dict[str, tuple[int, ...]]]:
-    """The names and shapes of our weights, those that are one and the same together."""
-    from regard.model.transformer import build_model
-
-    groups: dict[int, dict[str, tuple[int, ...]]] = {}
-    model = build_model(config, device="meta")
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        groups.setdefault(id(parameter), {})[name] = tuple(parameter.shape)
-    return groups.values()
 
 
 def _library(x: Any) -> Any:

@@ -1,6 +1,7 @@
 """Reading files that anybody may have written: checked before they are believed, mapped instead of copied.
 
-Loads no torch. Whatever is wrong is one CheckpointError that names the file.
+Every file is opened by `regard.opener`. Loads no torch. Whatever is wrong is one CheckpointError that names
+the file.
 """
 
 from __future__ import annotations
@@ -8,7 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -16,64 +21,145 @@ import numpy as np
 
 from regard.checkpoints.writing import DTYPES, MANIFEST, MANIFEST_FORMAT, digest_of
 from regard.errors import CheckpointError
+from regard.opener import open_regular, read_regular
 
+LARGEST_MANIFEST = 1 << 20
 LARGEST_JSON = 1 << 24
-LARGEST_HEADER = 1 << 24  # a model of ten thousand weights needs about a million bytes
+LARGEST_OTHER = 1 << 26  # any file but weights
+LARGEST_HEADER = 1 << 24  # a training state of a hundred thousand tensors has about so much
+WEIGHT_FILE = ".safetensors"
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
     """The object in a JSON file."""
     try:
-        size = path.stat().st_size
-        if size > largest:
-            raise CheckpointError(f"{path} has {size:,} bytes; such a file has at most {largest:,}")
-        values = json.loads(path.read_bytes())
+        values = parse_json(read_regular(path, largest))
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is damaged: it is no JSON") from None
+        raise CheckpointError(
+            f"{path} is damaged: it is no JSON, or holds text that is not Unicode"
+        ) from None
     if not isinstance(values, dict):
         raise CheckpointError(f"{path} is damaged: it holds a {type(values).__name__}, not an object")
     return values
 
 
-def check_manifest(folder: Path) -> list[str]:
-    """Compare every file with the manifest that was written beside it, and give their names."""
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder} is no folder; give the folder that a run or a save has made")
-    sealed = read_json(folder / MANIFEST)
+def parse_json(raw: bytes) -> Any:
+    """The value of JSON; no name twice, and no half of a surrogate pair, which cannot be written again."""
+    text = raw.decode("utf-8")
+    values = json.loads(text, object_pairs_hook=_without_repeats)
+    if _SURROGATE.search(text):
+        json.dumps(values, ensure_ascii=False).encode()
+    return values
+
+
+def quoted(name: str) -> str:
+    """A name out of a file as a line can hold it."""
+    shown = repr(name)[1:-1]
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+@dataclass(frozen=True)
+class FolderFiles:
+    """The files of one folder, by names that somebody wrote down; each of them is opened through this.
+
+    `listed` is what the manifest says of each file. A folder of another project has no manifest: None.
+    """
+
+    folder: Path
+    listed: Mapping[str, Mapping[str, Any]] | None = None
+
+    @classmethod
+    def sealed(cls, folder: Path) -> FolderFiles:
+        """The files that a folder's manifest lists: all regular, inside, and of the size that it says."""
+        if not _is_folder(folder):
+            raise CheckpointError(f"{folder} is no folder; give the folder that a run or a save has made")
+        files = cls(folder, _read_manifest(folder / MANIFEST))
+        for name in files.listed or ():
+            with files.open(name):
+                pass
+        return files
+
+    def __contains__(self, name: str) -> bool:
+        return os.path.lexists(self.folder / name) if self.listed is None else name in self.listed
+
+    def path(self, name: str) -> Path:
+        """Where a file is; a name that leads out of the folder, or that the manifest lacks, is refused."""
+        plain = name not in ("", ".", "..") and not set(name) & set("/\\:\0")
+        if not plain:
+            raise CheckpointError(
+                f"{self.folder} names a file '{quoted(name)}', which lies outside; it is refused"
+            )
+        if self.listed is not None and name not in self.listed:
+            raise CheckpointError(f"{self.folder / name} is not in the folder's manifest; it is refused")
+        return self.folder / name
+
+    def open(self, name: str) -> BufferedReader:
+        """A file, open for reading; of the size in the manifest, and bounded unless it holds weights."""
+        path = self.path(name)
+        try:
+            file = open_regular(path, None if name.endswith(WEIGHT_FILE) else LARGEST_OTHER)
+        except OSError as error:
+            shown = self.folder / quoted(name)
+            raise CheckpointError(
+                f"{shown} is missing or cannot be read: {error.strerror or error}"
+            ) from None
+        size = os.fstat(file.fileno()).st_size
+        if self.listed is not None and size != self.listed[name]["size"]:
+            file.close()
+            raise CheckpointError(f"{path} is damaged: it has {size} bytes, not {self.listed[name]['size']}")
+        return file
+
+    def json(self, name: str, largest: int = LARGEST_JSON) -> dict[str, Any]:
+        """The object in a JSON file of the folder."""
+        return read_json(self.path(name), largest)
+
+    def weights(self, name: str, largest_header: int = LARGEST_HEADER) -> MappedWeights:
+        """The arrays of a weight file of the folder."""
+        return MappedWeights(self.path(name), largest_header)
+
+    def verify(self, names: Iterable[str] | None = None) -> list[str]:
+        """Compare these files, or all of them, with their sha256."""
+        listed = self.listed or {}
+        chosen = list(listed if names is None else names)
+        for name in chosen:
+            with self.open(name) as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            if digest != listed[name]["sha256"]:
+                raise CheckpointError(f"{self.path(name)} is damaged: its sha256 is not that of the manifest")
+        return chosen
+
+
+def _is_folder(folder: Path) -> bool:
+    try:
+        return folder.is_dir()
+    except (OSError, ValueError):  # a name too long, a folder that nobody may enter
+        return False
+
+
+def _read_manifest(path: Path) -> dict[str, dict[str, Any]]:
+    sealed = read_json(path, LARGEST_MANIFEST)
     manifest = sealed.get("manifest")
     if not isinstance(manifest, dict) or sealed.get("sha256") != digest_of(manifest):
-        raise CheckpointError(f"{folder / MANIFEST} is damaged: it does not match its own sha256")
+        raise CheckpointError(f"{path} is damaged: it does not match its own sha256")
     if manifest.get("format") != MANIFEST_FORMAT:
-        raise CheckpointError(f"{folder / MANIFEST} is of a newer format; update regard to read it")
+        raise CheckpointError(f"{path} is of a newer format; update regard to read it")
     files = manifest.get("files")
-    if not isinstance(files, dict) or not all(isinstance(entry, dict) for entry in files.values()):
-        raise CheckpointError(f"{folder / MANIFEST} is damaged: it lists no files")
-    for name, entry in files.items():
-        _check_file(inside(folder, name), entry)
-    return list(files)
+    if not isinstance(files, dict) or not all(map(_is_entry, files.values())):
+        raise CheckpointError(f"{path} is damaged: it lists no files")
+    return files
 
 
-def inside(folder: Path, name: str) -> Path:
-    """A file of a folder by a name that somebody wrote down; one that leads out of the folder is refused."""
-    plain = name not in ("", ".", "..") and not set(name) & set("/\\:\0")
-    if not plain or (folder / name).resolve().parent != folder.resolve():
-        raise CheckpointError(f"{folder} names a file {name!r}, which lies outside; it is refused")
-    return folder / name
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and type(entry.get("size")) is int and isinstance(entry.get("sha256"), str)
 
 
-def _check_file(path: Path, expected: dict[str, Any]) -> None:
-    try:
-        size = path.stat().st_size
-        if size != expected.get("size"):
-            raise CheckpointError(f"{path} is damaged: it has {size} bytes, not {expected.get('size')}")
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise CheckpointError(f"{path} is missing or cannot be read: {error.strerror or error}") from None
-    if digest != expected.get("sha256"):
-        raise CheckpointError(f"{path} is damaged: its sha256 is not that of the manifest")
+def check_manifest(folder: Path) -> list[str]:
+    """Compare every file with the manifest that was written beside it, and give their names."""
+    return FolderFiles.sealed(folder).verify()
 
 
 class MappedWeights(Mapping[str, np.ndarray]):
@@ -83,13 +169,14 @@ class MappedWeights(Mapping[str, np.ndarray]):
     stored as bfloat16 comes as float32.
     """
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, largest_header: int = LARGEST_HEADER):
+        self.path, self._largest_header = path, largest_header
         try:
-            self._begin, entries = self._read_header()
-            self._entries = {name: self._check(name, entry) for name, entry in entries.items()}
-            self._check_layout()
-            self._map = np.memmap(path, np.uint8, "r") if self._end else np.zeros(self._begin, np.uint8)
+            with open_regular(path) as file:
+                self._begin, entries = self._read_header(file)
+                self._entries = {name: self._check(name, entry) for name, entry in entries.items()}
+                self._check_layout()
+                self._map = np.memmap(file, np.uint8, "r") if self._end else np.zeros(self._begin, np.uint8)
         except OSError as error:
             raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
 
@@ -115,16 +202,15 @@ class MappedWeights(Mapping[str, np.ndarray]):
     def _damaged(self, what: str) -> CheckpointError:
         return CheckpointError(f"{self.path} is damaged or no weight file: {what}")
 
-    def _read_header(self) -> tuple[int, dict[str, Any]]:
-        size = self.path.stat().st_size
-        with self.path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if size < 8 or length > min(size - 8, LARGEST_HEADER):
-                raise self._damaged(f"a header of {length:,} bytes in a file of {size:,}")
-            try:
-                header = json.loads(file.read(length), object_pairs_hook=_without_repeats)
-            except (ValueError, RecursionError):
-                raise self._damaged("its header cannot be read") from None
+    def _read_header(self, file: BufferedReader) -> tuple[int, dict[str, Any]]:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, self._largest_header):
+            raise self._damaged(f"a header of {length:,} bytes in a file of {size:,}")
+        try:
+            header = parse_json(file.read(length))
+        except (ValueError, RecursionError):
+            raise self._damaged("its header cannot be read") from None
         if not isinstance(header, dict):
             raise self._damaged("its header lists no weights")
         header.pop("__metadata__", None)
@@ -135,12 +221,12 @@ class MappedWeights(Mapping[str, np.ndarray]):
         values: dict[str, Any] = entry if isinstance(entry, dict) else {}
         dtype, shape, offsets = (values.get(key) for key in ("dtype", "shape", "data_offsets"))
         if not isinstance(dtype, str) or (dtype not in DTYPES and dtype != "BF16"):
-            raise self._damaged(f"{name[:60]} holds {str(dtype)[:20]}, which is not supported")
+            raise self._damaged(f"{quoted(name)} holds {quoted(str(dtype)[:20])}, which is not supported")
         if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2 or len(shape) > 16:
-            raise self._damaged(f"{name[:60]} has no shape or place")
+            raise self._damaged(f"{quoted(name)} has no shape or place")
         itemsize = 2 if dtype == "BF16" else np.dtype(DTYPES[dtype]).itemsize
         if offsets[1] - offsets[0] != math.prod(shape) * itemsize:
-            raise self._damaged(f"{name[:60]} has another shape than it has bytes")
+            raise self._damaged(f"{quoted(name)} has another shape than it has bytes")
         return dtype, tuple(shape), offsets[0], offsets[1]
 
     def _check_layout(self) -> None:
@@ -148,7 +234,7 @@ class MappedWeights(Mapping[str, np.ndarray]):
         end = 0
         for name, (_, _, begin, after) in sorted(self._entries.items(), key=lambda item: item[1][2:]):
             if begin != end:
-                raise self._damaged(f"{name[:60]} overlaps its neighbour or leaves a gap")
+                raise self._damaged(f"{quoted(name)} overlaps its neighbour or leaves a gap")
             end = after
         if end != self._end:
             raise self._damaged(f"its weights take {end:,} bytes, and it has {self._end:,}")

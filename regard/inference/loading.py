@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.folder import CONFIG, ModelFolder, load_model, read_folder
-from regard.checkpoints.reading import read_json
+from regard.checkpoints.reading import FolderFiles, quoted
 from regard.checkpoints.writing import MANIFEST
 from regard.errors import CheckpointError, SettingError, UnknownName, UsageError, nearest
 from regard.model.config import ModelConfig
-from regard.text.pair import Tokenizers
 
 if TYPE_CHECKING:
     from regard.inference.reader import Reader
@@ -68,9 +68,9 @@ def model_folder(path: str | Path) -> Path:
     """The model folder meant: this one, or the one inside a run's folder."""
     path = Path(path)
     for folder in (path, path / "model"):
-        if (folder / MANIFEST).exists():
+        if _holds(folder, MANIFEST):
             return folder
-    if (path / RUN_FILE).exists():
+    if _holds(path, RUN_FILE):
         raise CheckpointError(
             f"{path} is a run that has no model yet; regard train --resume {path} brings it to its end, "
             "or name one of its checkpoints"
@@ -78,14 +78,22 @@ def model_folder(path: str | Path) -> Path:
     return path
 
 
+def _holds(folder: Path, name: str) -> bool:
+    """Whether there is anything of that name, be it a link to nowhere."""
+    try:
+        return os.path.lexists(folder / name)
+    except (OSError, ValueError):
+        return False
+
+
 def _read(path: Path) -> ModelFolder:
     """What a folder says; torch is not needed for it."""
     folder = model_folder(path)
-    if not (folder / MANIFEST).exists() and (folder / CONFIG).is_file():
-        kind = read_json(folder / CONFIG).get("model_type")
+    if not _holds(folder, MANIFEST) and _holds(folder, CONFIG):
+        kind = FolderFiles(folder).json(CONFIG).get("model_type")
         if isinstance(kind, str):
             raise CheckpointError(
-                f"{path} is a Hugging Face folder ({kind[:40]}), which regard cannot load yet; "
+                f"{path} is a Hugging Face folder ({quoted(kind)}), which regard cannot load yet; "
                 "give a folder that regard has saved"
             )
     return read_folder(folder)
@@ -94,7 +102,6 @@ def _read(path: Path) -> ModelFolder:
 def _loaded(folder: ModelFolder, device: str, dtype: str | None, threads: int | None) -> Any:
     _check_dtype(device, dtype)
     tokenizers = folder.tokenizers()
-    _check_vocabulary(folder, tokenizers)
     model = _placed(folder, device, dtype, threads)
     if folder.config.family == "encoder-decoder":
         from regard.inference.translator import Translator
@@ -106,7 +113,7 @@ def _loaded(folder: ModelFolder, device: str, dtype: str | None, threads: int | 
         return Writer(model, tokenizers.target)  # pyright: ignore[reportArgumentType]
     from regard.inference.reader import Reader
 
-    return Reader(model, tokenizers.source, _labels(folder))  # pyright: ignore[reportArgumentType]
+    return Reader(model, tokenizers.source, folder.labels)  # pyright: ignore[reportArgumentType]
 
 
 def _placed(folder: ModelFolder, device: str, dtype: str | None, threads: int | None) -> Transformer:
@@ -135,23 +142,3 @@ def _check_dtype(device: str, dtype: str | None) -> None:
         raise UnknownName(f"unknown dtype {dtype!r}; {nearest(dtype, DTYPES)}")
     if dtype == "bfloat16" and str(device).startswith("cpu"):
         raise SettingError("dtype (bfloat16) is for accelerators, and slow on a cpu; leave it out")
-
-
-def _check_vocabulary(folder: ModelFolder, tokenizers: Tokenizers) -> None:
-    """A tokenizer must not have ids that the model has no word for."""
-    sizes = {
-        "source": folder.config.vocabulary,
-        "target": folder.config.target_vocabulary or folder.config.vocabulary,
-    }
-    for side, size in sizes.items():
-        given = getattr(tokenizers, side).vocabulary
-        if given > size:
-            raise CheckpointError(f"{folder.path}: its tokenizer has {given:,} tokens and its model {size:,}")
-
-
-def _labels(folder: ModelFolder) -> tuple[str, ...]:
-    """The names of classes; numbers where the folder has none."""
-    labels, classes = folder.extra.get("labels") or list(range(folder.config.classes)), folder.config.classes
-    if not isinstance(labels, list) or len(labels) != classes:
-        raise CheckpointError(f"{folder.path} names {len(labels)} labels for {classes} classes")
-    return tuple(map(str, labels))

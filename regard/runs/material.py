@@ -96,6 +96,7 @@ def read_start(recipe: Recipe) -> ModelFolder | None:
     if recipe.starts_from is None:
         return None
     start = read_folder(model_folder(recipe.starts_from))
+    start.check_weights()
     wanted = SHAPES[recipe.objective]["family"]
     if start.config.family != wanted:
         raise SettingError(
@@ -108,7 +109,7 @@ def read_start(recipe: Recipe) -> ModelFolder | None:
 def _same_head(start: ModelFolder, recipe: Recipe, words: Vocabularies) -> bool:
     if start.config.output != SHAPES[recipe.objective]["output"]:
         return False
-    return start.extra.get("labels", []) == list(words.labels)
+    return start.labels == words.labels
 
 
 def _words(

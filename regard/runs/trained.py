@@ -45,10 +45,7 @@ class Trained:
         """The model of a model folder, or of a run's, on a device."""
         read = read_folder(model_folder(folder))
         place = find_device(device)
-        labels = read.extra.get("labels", [])
-        if not isinstance(labels, list) or len(labels) not in (0, read.config.classes):
-            raise CheckpointError(f"{read.path} names {labels!r} for {read.config.classes} classes")
-        words = Vocabularies(read.tokenizers(), tuple(map(str, labels)))
+        words = Vocabularies(read.tokenizers(), read.labels)
         return cls(
             load_model(read).eval().to(place), words, _objective(read.purpose, read.config.model_dump())
         )

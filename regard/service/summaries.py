@@ -46,7 +46,7 @@ def card(
     config, family = folder.config, family_of(folder.config)
     layers = layers_of(config)
     parameters = sum(prod(shape) for shape in folder.weights.shapes.values())
-    labels = folder.extra.get("labels") or list(range(config.classes))
+    labels = folder.labels or range(config.classes)
     does = LANGUAGES[facts["name"]] if facts else DOES[family]
     stack = "+".join(str(count) for count in layers.values() if count)
     return {

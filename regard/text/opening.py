@@ -13,15 +13,16 @@ from typing import Any
 import tokenizers
 
 from regard.errors import DataError, RegardError
+from regard.opener import read_regular
 
-LARGEST_FILE = 200_000_000
+LARGEST_FILE = 1 << 26
 LARGEST_ID = 1 << 24
 _PIPELINE = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 _PROBE = "It's 1 test."
 
 
 def open_tokenizer(path: Path) -> tokenizers.Tokenizer:
-    """The tokenizer in a file; whatever is wrong with it is one DataError."""
+    """The tokenizer in a regular file, no link; whatever is wrong with it is one DataError."""
     return parse_tokenizer(_read(path), str(path))
 
 
@@ -47,10 +48,7 @@ def parse_tokenizer(content: dict[str, Any], name: str) -> tokenizers.Tokenizer:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        size = path.stat().st_size
-        if size > LARGEST_FILE:
-            raise DataError(f"{path} has {size:,} bytes; a tokenizer may have {LARGEST_FILE:,}")
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_regular(path, LARGEST_FILE))
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import DataError
+from regard.text.opening import open_tokenizer
 from regard.text.tokenizer import Tokenizer
 
 JOINT = "tokenizer.json"
@@ -43,14 +46,15 @@ class Tokenizers:
         return list(files)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Tokenizers:
-        """Read whichever of the two layouts a folder has."""
-        names = {name for name in (JOINT, SOURCE, TARGET) if (Path(folder) / name).is_file()}
-        if names == {JOINT}:
-            return cls.joint(Tokenizer.load(Path(folder) / JOINT))
-        if names == {SOURCE, TARGET}:
-            return cls(Tokenizer.load(Path(folder) / SOURCE), Tokenizer.load(Path(folder) / TARGET))
-        raise DataError(
-            f"{folder} holds {', '.join(sorted(names)) or 'no tokenizer'}; "
-            f"it must hold {JOINT} alone, or {SOURCE} and {TARGET}"
-        )
+    def load(cls, folder: str | Path, names: Collection[str] | None = None) -> Tokenizers:
+        """Read whichever of the two layouts a folder has, of its files or of these; links are refused."""
+        place = Path(folder)
+        layout = (JOINT, SOURCE, TARGET)
+        names = {name for name in layout if os.path.lexists(place / name)} if names is None else set(names)
+        if names not in ({JOINT}, {SOURCE, TARGET}):
+            raise DataError(
+                f"{folder} holds {', '.join(sorted(names)) or 'no tokenizer'}; "
+                f"it must hold {JOINT} alone, or {SOURCE} and {TARGET}"
+            )
+        files = {name: Tokenizer(open_tokenizer(place / name)) for name in names}
+        return cls.joint(files[JOINT]) if JOINT in files else cls(files[SOURCE], files[TARGET])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,8 +89,8 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, specials: dict[str, str] | None = None) -> Tokenizer:
-        """Read a tokenizer.json, ours or another maker's."""
-        return cls(open_tokenizer(Path(path)), specials)
+        """Read a tokenizer.json, ours or another maker's; a link that the caller names is followed."""
+        return cls(open_tokenizer(Path(os.path.realpath(path))), specials)
 
     def save(self, path: str | Path) -> None:
         """Write the whole of it to one JSON file."""
