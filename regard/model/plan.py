@@ -1,8 +1,10 @@
 """One step of a decoder, worked out beforehand: the modules' arithmetic in as few calls to torch as it takes.
 
 At a step a row has a single token, so that calling modules costs more than computing does. A plan gathers
-the weights once and calls torch with them directly. It speaks of the parts that it knows by their exact
-class; a model that has any other, or a hook on one, gets no plan and is stepped module by module.
+the weights once and calls torch with them directly. It knows parts by their exact class. A model that has any
+other part, a part whose forward was replaced, or a hook, on a part or on all modules, is stepped module by
+module; so it is from the moment that a forward is replaced or a hook registered. Weights and settings are
+those of the moment at which the plan was made.
 
 R rows, S sources, D width, H heads, G heads with keys of their own, E width of a head, K keys, M tokens of a
 source, W = 2 G E: what a layer keeps of a token.
@@ -10,13 +12,16 @@ source, W = 2 G E: what a layer keeps of a token.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules import module as torch_module
 
 from regard.model.attention import MultiHeadAttention, SeparateProjections
 from regard.model.blocks import (
@@ -38,6 +43,7 @@ from regard.model.similarity import ScaledDot
 from regard.model.transformer import DecoderOnly, EncoderDecoder, Stack
 
 attend = F.scaled_dot_product_attention
+PASSES = ("forward", "decode", "across", "finish", "query", "key_value", "rotation")  # what a pass calls
 FEW = 4  # sources; with more, several queries each go a third as fast through the fused kernel as in parts
 
 
@@ -63,14 +69,19 @@ class Plan:
     """A decoder's next step: R ids to the last vectors R D, the cache going on by one token."""
 
     def __init__(self, model: EncoderDecoder | DecoderOnly):
-        products = Products(_known(model, EncoderDecoder, DecoderOnly))
-        stack = _known(model.decoder, Stack)
+        self._modules = _Modules(_known(model, EncoderDecoder, DecoderOnly))
+        products, stack = Products(model), _known(model.decoder, Stack)
         self._embed = _Embed(model.target)
         blocks = [_Block(block, layer, products) for layer, block in enumerate(stack.blocks)]
         self._parts = [part for block in blocks for part in block.parts]
         self._norm = None if stack.norm is None else _norm(stack.norm)
         self.head = _linear(model.head, products)  # R D to R V
         products.keep()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the modules still compute what was planned."""
+        return self._modules.are_as_planned()
 
     def __call__(self, ids: Tensor, cache: Cache) -> Tensor:
         """Append an id to every row and give what its head reads, R D."""
@@ -227,7 +238,63 @@ def _rotated(token: Tensor, rotation: Rotation, groups: int) -> Tensor:
 
 
 def _known(module: Any, *kinds: type) -> Any:
-    """The module, if it is of exactly one of these classes and nobody hangs on it."""
-    if type(module) not in kinds or module._forward_hooks or module._forward_pre_hooks:
+    """The module, if it is of exactly one of these classes."""
+    if type(module) not in kinds:
         raise Unplanned
     return module
+
+
+class _Modules:
+    """The modules that a step goes through: whether they compute what their classes are written to.
+
+    Asked at every step, this must be quick: torch changes a module's dictionaries in place, and a forward
+    that is put on a module lengthens its own. Hooks of the way back cannot run in inference.
+    """
+
+    def __init__(self, model: EncoderDecoder | DecoderOnly):
+        parts = (model.target, model.decoder, model.head)
+        self._modules = [model, *(module for part in parts for module in part.modules())]
+        self._types = list(map(type, self._modules))
+        self._kinds = list(set(self._types))
+        self._forwards = list(map(_forward, self._kinds))
+        self._own = list(map(vars, self._modules))
+        self._attributes = sum(map(len, self._own))
+        self._hooks = [hooks for kind in ("forward_hooks", "forward_pre_hooks") for hooks in self._all(kind)]
+        if not self._are_as_written() or not self.are_as_planned():
+            raise Unplanned
+
+    def are_as_planned(self) -> bool:
+        """Whether no hook is registered, and no forward or class was replaced since."""
+        return not (
+            any(self._hooks)
+            or sum(map(len, self._own)) != self._attributes
+            or list(map(type, self._modules)) != self._types
+            or list(map(_forward, self._kinds)) != self._forwards
+        )
+
+    def _are_as_written(self) -> bool:
+        replaced = any(not own.keys().isdisjoint(PASSES) for own in self._own)
+        written = all(is_written_in(kind, name) for kind in self._kinds for name in PASSES)
+        return (
+            written
+            and not replaced
+            and not any(self._all("backward_hooks") + self._all("backward_pre_hooks"))
+        )
+
+    def _all(self, kind: str) -> list[dict[int, Any]]:
+        """The hooks of a kind, of all modules together and of each."""
+        own = [getattr(module, f"_{kind}") for module in self._modules]
+        return [getattr(torch_module, f"_global_{kind}"), *own]
+
+
+_forward = attrgetter("forward")
+
+
+def is_written_in(kind: type, name: str) -> bool:
+    """Whether a class has no such method of its own, or the one that is written in its body."""
+    method = vars(kind).get(name)
+    if method is None:
+        return True
+    home = vars(sys.modules[kind.__module__])
+    is_from_there = getattr(method, "__globals__", None) is home
+    return is_from_there and method.__code__.co_qualname == f"{kind.__qualname__}.{name}"

@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.errors import ShapeError, UsageError
 from regard.model.cache import Cache
 from regard.model.masks import EVERYTHING, Mask
-from regard.model.plan import plan_of
+from regard.model.plan import is_written_in, plan_of
 from regard.model.transformer import DecoderOnly, EncoderDecoder
 from regard.model.watch import UNWATCHED, Part, Seen, watching
 from regard.stepping import Banned, Choices
@@ -37,6 +37,7 @@ class TorchStepper:
     ):
         if not isinstance(model, EncoderDecoder | DecoderOnly):
             raise UsageError(f"{type(model).__name__} reads and does not write; use a model with a decoder")
+        _check_whole(model)
         self._model, self._room, self._blend = model, room, blend
         self._plan = None if off else plan_of(model)
         self._seen = Seen(model, only=(), off=off) if off else None
@@ -105,12 +106,18 @@ class TorchStepper:
 
     def _pass(self, ids: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
         """R ids to R D and R V: by plan, or module by module where somebody looks, changes or trains them."""
-        if self._plan is not None and not self._model.training and watching(self._model) is UNWATCHED:
+        if self._is_planned():
+            assert self._plan is not None
             hidden = self._plan(ids, cache)
             return hidden, self._plan.head(hidden)
         with self._parts_off():
             hidden = self._model.decode(ids[:, None], cache=cache)
             return hidden[:, 0], self._model.head(hidden)[:, 0]
+
+    def _is_planned(self) -> bool:
+        if self._plan is None or self._model.training or watching(self._model) is not UNWATCHED:
+            return False
+        return self._plan.holds
 
     def _parts_off(self) -> AbstractContextManager[object]:
         return nullcontext() if self._seen is None else self._seen.active()
@@ -137,10 +144,21 @@ class TorchStepper:
         return torch.as_tensor(array, device=self._device)
 
 
+def _check_whole(model: EncoderDecoder | DecoderOnly) -> None:
+    """Refuse a change of the whole model that decoding, which calls its parts, would leave out."""
+    replaced = "forward" in vars(model) or not is_written_in(type(model), "forward")
+    if replaced or model._forward_hooks or model._forward_pre_hooks:
+        what = "another forward" if replaced else "a hook"
+        raise UsageError(
+            f"{what} on {type(model).__name__} itself: decoding calls its parts and would leave it out; "
+            "put it on a part, such as model.head"
+        )
+
+
 def _likeliest_one(chances: np.ndarray) -> Choices:
     """The largest of each row, the first of equals; numpy finds it ten times as quickly as torch."""
-    ids = chances.argmax(1)[:, None]
-    return Choices(ids, np.take_along_axis(chances, ids, 1))
+    ids = chances.argmax(1)
+    return Choices(ids[:, None], chances[np.arange(len(ids)), ids][:, None])
 
 
 def _likeliest(chances: Tensor, count: int) -> tuple[Tensor, Tensor]:
