@@ -17,11 +17,13 @@ class Choices:
     """What each row may say next: ids and their log-probabilities, R x k, likeliest first.
 
     Of ids as likely as the last of them the lower ones are there. With every id wanted, k is V and ids is
-    None: column i is id i.
+    None: column i is id i. Then `logits` are the model's own, before the softmax and with nothing banned; a
+    stepper whose distribution does not come from a softmax has none.
     """
 
     ids: np.ndarray | None
     log_probabilities: np.ndarray
+    logits: np.ndarray | None = None  # R V
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Chosen:
 def choose(choices: Choices, taste: Taste, written: Written) -> Chosen:
     """An id for each row; minus infinity is the log-probability of one that has nothing to choose from."""
     ids, chances = in_order_of_ids(choices)
-    wanted = penalised(chances, taste.penalty, written)
+    wanted = penalised(chances, choices.logits, taste.penalty, written)
     column = wanted.argmax(1)
     warm = np.flatnonzero(~taste.cold)
     if len(warm):
@@ -62,20 +62,26 @@ def in_order_of_ids(choices: Choices) -> tuple[np.ndarray | None, np.ndarray]:
     return np.take_along_axis(choices.ids, order, 1), np.take_along_axis(choices.log_probabilities, order, 1)
 
 
-def penalised(chances: np.ndarray, penalty: np.ndarray, written: Written) -> np.ndarray:
-    """Log-probabilities, those of ids that a row holds already multiplied by its penalty (R V only).
+def penalised(
+    chances: np.ndarray, logits: np.ndarray | None, penalty: np.ndarray, written: Written
+) -> np.ndarray:
+    """R V: what each row chooses by. Rows without a penalty choose by their log-probabilities.
 
-    Keskar et al. 2019 penalise logits, whose zero is arbitrary; a log-probability is never above 0, so that
-    a penalty above 1 always makes an id less likely.
+    The others choose by logits (Keskar et al. 2019): of an id that the row holds already, in its prefix too,
+    a logit above 0 is divided by the penalty and one below 0 multiplied. What is banned stays so. Where there
+    are no logits, log-probabilities take their place.
     """
     rows = np.flatnonzero(penalty != 1)
     if not len(rows):
         return chances
+    wanted = chances.copy()
+    if logits is not None:
+        wanted[rows] = np.where(np.isneginf(chances[rows]), -np.inf, logits[rows])
     row, place = np.nonzero(written.ids[rows] >= 0)
     row = rows[row]
-    ids = written.ids[row, place]
-    wanted = chances.copy()
-    wanted[row, ids] = chances[row, ids] * penalty[row].astype(chances.dtype)
+    ids, factor = written.ids[row, place], penalty[row].astype(chances.dtype)
+    held = wanted[row, ids]
+    wanted[row, ids] = np.where(held < 0, held * factor, held / factor)
     return wanted
 
 

@@ -43,8 +43,8 @@ class SamplingSettings(Limits):
     """How to draw an id: the penalty first, then temperature, top-k, of that top-p, of that min-p.
 
     A row's random numbers come from its own seed and are drawn when it enters, so that an answer depends
-    on no neighbour. Ids that the row holds already, prefix included, have their log-probability multiplied
-    by the repetition penalty.
+    on no neighbour. The repetition penalty is that of transformers: of ids that the row holds already, prefix
+    included, logits above 0 are divided by it and those below 0 multiplied.
     """
 
     temperature: Annotated[float, between(0, 100, "0 takes the likeliest id")] = 1.0

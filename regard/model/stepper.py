@@ -82,13 +82,15 @@ class TorchStepper:
         if self._cache is None or len(ids) != self.rows:
             raise ShapeError(f"{len(ids)} ids for {self.rows} rows; give one for each")
         hidden, logits = self._pass(self._tensor(ids), self._cache)  # R D, R V
-        chances = logits.float().log_softmax(-1)
+        logits = logits.float()
+        chances = logits.log_softmax(-1)
         if self._blend is not None:
             chances = self._blend(hidden, chances)
         if banned is not None:
             chances[self._tensor(banned.rows), self._tensor(banned.ids)] = -torch.inf
         if best is None:
-            return Choices(None, chances.cpu().numpy())
+            own = None if self._blend is not None else logits.cpu().numpy()
+            return Choices(None, chances.cpu().numpy(), own)
         if best == 1 and chances.device.type == "cpu":
             return _likeliest_one(chances.numpy())
         values, indices = _likeliest(chances, min(best, self.vocabulary))

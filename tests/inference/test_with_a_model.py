@@ -6,10 +6,12 @@ import torch
 
 from regard.errors import CheckpointError
 from regard.inference.beam import Beam, BeamSettings
+from regard.inference.choosing import penalised, weights
 from regard.inference.limits import Limits
 from regard.inference.reader import Reader
 from regard.inference.request import Request
-from regard.inference.sampling import Sampling, SamplingSettings
+from regard.inference.rows import begin
+from regard.inference.sampling import Sampling, SamplingSettings, _taste
 from regard.inference.search import beam_search, greedy, run
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
@@ -151,3 +153,70 @@ def test_a_model_that_finds_all_ids_alike_takes_the_lowest():
     settings = BeamSettings(max_length=3, beams=3, n_best=3)
     wide = beam_search(TorchStepper(model), [Request([5], settings)])[0]
     assert [result.ids.tolist() for result in wide.results] == [[0, 0, 0], [0, 0, 1], [0, 0, 2]]
+
+
+def penalised_by_hand(logits, held, penalty):
+    """The rule of Keskar et al. 2019, an id at a time."""
+    scores = logits.copy()
+    for number in set(held):
+        scores[number] = scores[number] * penalty if scores[number] < 0 else scores[number] / penalty
+    return scores
+
+
+@torch.no_grad()
+def logits_after(model, request, ids):
+    held = torch.as_tensor(np.concatenate([request.prefix, ids]).astype(int))[None]
+    source = () if request.source is None else (torch.as_tensor(request.source)[None],)
+    return model(*source, held)[0, -1].numpy()
+
+
+@pytest.mark.parametrize("penalty", [0.5, 1.3, 2.0, 30.0])
+def test_a_repetition_penalty_scales_logits(model, penalty):
+    settings = SamplingSettings(temperature=0, repetition_penalty=penalty, max_length=12, forbidden=[3])
+    for answer in run(Sampling(TorchStepper(model)), asked(model, settings, 12)):
+        ids = answer.best.ids.tolist()
+        for place, number in enumerate(ids):
+            logits = logits_after(model, answer.request, ids[:place])
+            held = [*answer.request.prefix.tolist(), *ids[:place]]
+            scores = penalised_by_hand(logits, held, penalty)
+            scores[3] = -np.inf
+            assert scores[number] >= scores.max() - 1e-4
+            assert answer.best.log_probabilities[place] == pytest.approx(
+                torch.tensor(logits).log_softmax(-1)[number].item(), abs=1e-4
+            )
+
+
+def test_a_near_certain_repetition_is_given_up():
+    """Of two ids, one that stands already with a probability of 0.952; the zero of logits matters."""
+    logits = np.zeros((1, 2), np.float32)
+    logits[0, 1] = np.log(0.952 / 0.048)
+    chances = torch.tensor(logits).log_softmax(-1).numpy()
+    for shift, wanted in ((-10.0, 0.018), (0.0, 0.817), (5.0, 0.268)):
+        scores = penalised(chances, logits + np.float32(shift), np.array([2.0]), begin(np.array([1])))
+        assert torch.tensor(scores).softmax(-1)[0, 1].item() == pytest.approx(wanted, abs=0.002)
+
+
+def test_penalty_and_distribution_are_those_of_transformers(model):
+    theirs = pytest.importorskip("transformers.generation.logits_process")
+    torch.manual_seed(3)
+    stepper = TorchStepper(model)
+    requests = asked(model, SamplingSettings(), 6)
+    stepper.admit([each.prefix for each in requests], [each.source for each in requests])
+    choices = stepper.step(np.array([each.prefix[-1] for each in requests]))
+    assert choices.logits is not None
+    for row, request in enumerate(requests):
+        settings = SamplingSettings(repetition_penalty=1.7, temperature=0.7, top_k=12, top_p=0.8, min_p=0.02)
+        taste, written = _taste(settings, 1), begin(request.prefix)
+        one = slice(row, row + 1)
+        wanted = penalised(choices.log_probabilities[one], choices.logits[one], taste.penalty, written)
+        found = weights(wanted, taste)[0]
+        scores = torch.tensor(logits_after(model, request, []))[None]
+        for process in (
+            theirs.RepetitionPenaltyLogitsProcessor(1.7),
+            theirs.TemperatureLogitsWarper(0.7),
+            theirs.TopKLogitsWarper(12),
+            theirs.TopPLogitsWarper(0.8),
+            theirs.MinPLogitsWarper(0.02),
+        ):
+            scores = process(torch.as_tensor(request.prefix)[None], scores)
+        np.testing.assert_allclose(found / found.sum(), scores.softmax(-1)[0].numpy(), atol=1e-5)
