@@ -17,7 +17,7 @@ from regard.inference.request import check_numbers
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.stepper import Blend
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
-from regard.model.watch import Part, attention_path, watch
+from regard.model.watch import Part, attention_path, parts_of, watch
 from regard.text.collate import existing, pad
 
 Rows = Sequence[Sequence[int] | np.ndarray]
@@ -113,7 +113,7 @@ def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:
 
 
 def _switched(model: Transformer, off: Iterable[Part]) -> AbstractContextManager[object]:
-    parts = list(off)
+    parts = parts_of(off)
     return watch(model, only=(), off=parts) if parts else nullcontext()
 
 

@@ -14,7 +14,7 @@ from regard.inference.tokens import Tokens
 from regard.inference.windows import BUDGET
 from regard.inference.writing import beginning
 from regard.model.transformer import DecoderOnly
-from regard.model.watch import Part
+from regard.model.watch import Part, parts_of
 from regard.text.tokenizer import Tokenizer
 
 
@@ -40,7 +40,7 @@ def perplexity_of(
     model: DecoderOnly, tokenizer: Tokenizer, text: str, stride: int | None, off: Iterable[Part]
 ) -> Perplexity:
     """Every token once, each in a window that looks back on at least `context - stride` others."""
-    ids, parts = tokenizer.encode(text), tuple(off)
+    ids, parts = tokenizer.encode(text), parts_of(off)
     if not ids:
         raise DataError("the text has no token, so nothing can be surprising; give a longer one")
     whole = np.array([beginning(tokenizer)[-1], *ids])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.errors import ShapeError, UnknownName, UsageError, nearest
+from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
 from regard.inference.tokens import Choice, check_count, choices
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
 from regard.text.tokenizer import SPELLINGS, Piece, Tokenizer
@@ -60,6 +60,13 @@ class Reader:
     def __init__(self, model: EncoderOnly, tokenizer: Tokenizer, labels: Sequence[str] = ()):
         self.model, self.tokenizer = model, tokenizer
         self.labels = tuple(labels) or tuple(map(str, range(model.config.classes)))
+        if len(self.labels) != model.config.classes:
+            raise SettingError(
+                f"labels ({len(self.labels)}) must be as many as the model's {model.config.classes} classes"
+            )
+        if len(set(self.labels)) < len(self.labels):
+            twice = next(label for label in self.labels if self.labels.count(label) > 1)
+            raise SettingError(f"labels hold {twice!r} twice; give each class a name of its own")
 
     @property
     def config(self) -> ModelConfig:

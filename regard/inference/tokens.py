@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, overload
 
 import numpy as np
@@ -53,15 +53,26 @@ class Tokens(Sequence[Token]):
         self.ids = np.asarray(ids, dtype=np.int64)
         self.log_probabilities = np.asarray(log_probabilities, dtype=np.float64)
         self.given = given
-        self._tokenizer, self._before = tokenizer, before[-_BEFORE:]
+        self._tokenizer, self._texts = (
+            tokenizer,
+            partial(pieces, tokenizer, self.ids.tolist(), before[-_BEFORE:]),
+        )
         assert len(self.ids) == len(self.log_probabilities) + given
+
+    @classmethod
+    def joined(cls, several: Sequence[Tokens], gaps: Sequence[str]) -> Tokens:
+        """The tokens of a split text's parts; the white space behind a part belongs to its last token."""
+        ids = np.concatenate([each.ids for each in several]).tolist()
+        chances = np.concatenate([each.log_probabilities for each in several]).tolist()
+        tokens = cls(several[0]._tokenizer, ids, chances, len(ids) - len(chances))
+        tokens._texts = partial(_joined_texts, several, gaps)
+        return tokens
 
     @cached_property
     def _tokens(self) -> list[Token]:
         ids = self.ids.tolist()
         chances = [None] * self.given + self.log_probabilities.tolist()
-        texts = pieces(self._tokenizer, ids, self._before)
-        return [Token(*each) for each in zip(ids, texts, chances, strict=True)]
+        return [Token(*each) for each in zip(ids, self._texts(), chances, strict=True)]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -88,6 +99,19 @@ class Tokens(Sequence[Token]):
     @property
     def _told(self) -> tuple[Any, ...]:
         return self.given, *self.ids.tolist(), *self.log_probabilities.tolist()
+
+
+def _joined_texts(several: Sequence[Tokens], gaps: Sequence[str]) -> list[str]:
+    """The text of each token of several parts, so that they join to the parts with the gaps behind them."""
+    texts: list[str] = []
+    waiting = ""  # white space before the first token
+    for tokens, gap in zip(several, gaps, strict=True):
+        texts += [token.text for token in tokens]
+        if not texts:
+            waiting += gap
+            continue
+        texts[-1] += gap
+    return [waiting + texts[0], *texts[1:]] if texts else []
 
 
 def pieces(tokenizer: Tokenizer, ids: Sequence[int], before: Sequence[int] = ()) -> list[str]:

@@ -53,6 +53,11 @@ class Translating:
             raise SettingError(
                 f"prefix ({len(self.prefix)} tokens) fills the {self.context} that this model has; shorten it"
             )
+        if self.settings.min_length > self._room:
+            raise SettingError(
+                f"min_length ({self.settings.min_length}) must not be above {self._room}, the tokens that go "
+                "into this model behind the prefix; lower it"
+            )
 
     def read(self, label: Label, text: str, ids: list[int]) -> list[Source]:
         """What is translated of a text: all of it, its parts, or nothing where it is blank."""
@@ -83,7 +88,7 @@ class Translating:
             return empty(self.tokenizers.target)
         if len(found) == 1:
             return found[0]
-        return joined(found, [source.gap for source in sources], self.tokenizers.target)
+        return joined(found, [source.gap for source in sources])
 
     @property
     def _is_greedy(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,28 +68,29 @@ def told(answer: Answer, tokenizer: Tokenizer) -> Translation:
     return replace(best, others=tuple(others), tree=answer.tree)
 
 
-def joined(parts: Sequence[Translation], gaps: Sequence[str], tokenizer: Tokenizer) -> Translation:
+def joined(parts: Sequence[Translation], gaps: Sequence[str]) -> Translation:
     """The translations of a text's parts as one, with the white space that stood between them.
 
     Where none stood, as between Chinese sentences, a space follows a sentence of a language that has spaces.
     """
-    ids = [number for part in parts for number in part.tokens.ids.tolist()]
-    chances = [chance for part in parts for chance in part.tokens.log_probabilities.tolist()]
+    gaps = _with_spaces([part.text for part in parts], gaps)
     return Translation(
-        "".join(_with_spaces([part.text for part in parts], gaps)),
+        "".join(part.text + gap for part, gap in zip(parts, gaps, strict=True)),
         sum(part.score for part in parts),
         sum(part.rank_score for part in parts),
-        Tokens(tokenizer, ids, chances, len(ids) - len(chances)),
+        Tokens.joined([part.tokens for part in parts], gaps),
         next((part.reason for part in parts if part.reason not in ("end", "empty")), "end"),
         parts=tuple(parts),
         back_score=_sum([part.back_score for part in parts]),
     )
 
 
-def _with_spaces(texts: Sequence[str], gaps: Sequence[str]) -> Iterator[str]:
-    for text, gap, following in zip(texts, gaps, [*texts[1:], ""], strict=True):
-        yield text
-        yield gap or (" " if _SENTENCE_END.search(text) and following[:1].isalnum() else "")
+def _with_spaces(texts: Sequence[str], gaps: Sequence[str]) -> list[str]:
+    """The gap behind each text."""
+    return [
+        gap or (" " if _SENTENCE_END.search(text) and following[:1].isalnum() else "")
+        for text, gap, following in zip(texts, gaps, [*texts[1:], ""], strict=True)
+    ]
 
 
 def _sum(scores: Sequence[float | None]) -> float | None:

@@ -60,7 +60,7 @@ class Translator:
         split: str = "error",
         alignment: bool = False,
         tree: bool = False,
-        off: Iterable[Part] = (),
+        off: Part | Iterable[Part] = (),
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
     ) -> Any:
@@ -77,13 +77,15 @@ class Translator:
         forbidden         words that it must not hold; no_repeat_ngram: so many tokens never stand twice
         split             what becomes of a text longer than the model reads: an "error", or "sentences"
         alignment, tree   give these as well
-        off               parts to switch off, such as ("cross", layer, head)
+        off               parts to switch off, such as ("cross", layer, head) or "scaling"
         batch_tokens      computed together; window: so many texts are sorted by length
 
         A text of white space alone has the empty translation. In float32 the text of a translation does
         not depend on its neighbours.
         """
-        switched = tuple(off)
+        from regard.model.watch import parts_of
+
+        switched = parts_of(off)
         settings = BeamSettings(
             beams=beams,
             n_best=n_best,
@@ -129,7 +131,7 @@ class Translator:
         *,
         length_penalty: float = 0.6,
         remembered: Remembered | None = None,
-        off: Iterable[Part] = (),
+        off: Part | Iterable[Part] = (),
     ) -> Translation:
         """What the model thinks of a given translation: the same with the score of a forced pass.
 
@@ -150,12 +152,16 @@ class Translator:
             "scored",
         )
 
-    def align(self, text: str, translation: str | Translation, *, off: Iterable[Part] = ()) -> Alignment:
+    def align(
+        self, text: str, translation: str | Translation, *, off: Part | Iterable[Part] = ()
+    ) -> Alignment:
         """Which token of a text each token of its translation came from, by one forced pass."""
         from regard.inference.passes import cross_weights
 
         target, ids = self.tokenizers.target, self._ids(translation)
         source = self._source("the text", text)
+        if len(source) == 1:
+            raise UsageError("the text is empty, so nothing can be aligned with it; give one that has words")
         weights = cross_weights(self.model, source, [target.start, *ids[:-1]], off)
         read = [piece.text for piece in self.tokenizers.source.tokens(text)]
         return Alignment((*read, ""), tuple(pieces(target, ids)), weights, ids[-1] == target.end)
@@ -168,13 +174,15 @@ class Translator:
         translation: str | Translation | None = None,
         top: int = 10,
         remembered: Remembered | None = None,
-        off: Iterable[Part] = (),
+        off: Part | Iterable[Part] = (),
     ) -> list[Choice]:
         """What could stand at a position of a translation, given the tokens before it; the end has no text.
 
         Positions count tokens from 0. Without a translation, that of `translate` is meant.
         """
-        parts = tuple(off)
+        from regard.model.watch import parts_of
+
+        parts = parts_of(off)
         self._check_remembered(remembered)
         wanted = {"remembered": remembered, "off": parts}
         ids = self._ids(self.translate(text, **wanted) if translation is None else translation)
@@ -212,7 +220,10 @@ class Translator:
         self, sources: list[Source], found: list[Translation], off: Sequence[Part]
     ) -> list[Translation]:
         pairs = zip(sources, found, strict=True)
-        return [replace(each, alignment=self.align(source.text, each, off=off)) for source, each in pairs]
+        return [
+            replace(each, alignment=self.align(source.text, each, off=off)) if len(each.tokens) else each
+            for source, each in pairs
+        ]
 
     def _source(self, name: str, text: str) -> list[int]:
         """The ids that the encoder reads."""

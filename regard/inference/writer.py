@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +69,7 @@ class Writer:
         stop: str | Sequence[str] = (),
         forbidden: Sequence[str] = (),
         no_repeat_ngram: int | None = None,
-        off: Iterable[Part] = (),
+        off: Part | Iterable[Part] = (),
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
     ) -> Any:
@@ -80,22 +82,23 @@ class Writer:
         seed               of the random numbers; prompt i of many draws from seed + i
         stop               strings that end the text and are not part of it
         forbidden          words never said; no_repeat_ngram: so many tokens never stand twice
-        off                parts to switch off, such as ("decoder", layer, head)
+        off                parts to switch off, such as ("decoder", layer, head) or "scaling"
         batch_tokens       computed together; window: so many prompts are sorted by length
 
         An empty prompt begins a new line, or a new document where the tokenizer has a token between those.
         """
-        settings = SamplingSettings(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repetition_penalty=repetition_penalty,
-            max_length=max_tokens,
-            min_length=min_tokens,
-            seed=seed,
-            no_repeat_ngram=no_repeat_ngram,
-        )
+        with _in_words_of_the_caller():
+            settings = SamplingSettings(
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                min_p=min_p,
+                repetition_penalty=repetition_penalty,
+                max_length=max_tokens,
+                min_length=min_tokens,
+                seed=seed,
+                no_repeat_ngram=no_repeat_ngram,
+            )
         task = self._writing(settings, stop, forbidden, off)
         encode = self.tokenizer.encode_batch
         return Job(encode, task.read, task.size, task.answer, task.join, batch_tokens, window).run(prompt)
@@ -115,29 +118,32 @@ class Writer:
         stop: str | Sequence[str] = (),
         forbidden: Sequence[str] = (),
         no_repeat_ngram: int | None = None,
-        off: Iterable[Part] = (),
+        off: Part | Iterable[Part] = (),
     ) -> CompletionStream:
         """The text that `complete` would give, piece by piece as it is written.
 
         No character is split, and of a stop string not even the beginning is shown. When the pieces have
         ended, `completion` of the stream holds the whole.
         """
-        settings = SamplingSettings(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repetition_penalty=repetition_penalty,
-            max_length=max_tokens,
-            min_length=min_tokens,
-            seed=seed,
-            no_repeat_ngram=no_repeat_ngram,
-        )
+        with _in_words_of_the_caller():
+            settings = SamplingSettings(
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                min_p=min_p,
+                repetition_penalty=repetition_penalty,
+                max_length=max_tokens,
+                min_length=min_tokens,
+                seed=seed,
+                no_repeat_ngram=no_repeat_ngram,
+            )
         task = self._writing(settings, stop, forbidden, off)
         label = Label(1, alone=True)
         return CompletionStream(task, task.read(label, prompt, self.tokenizer.encode(prompt))[0])
 
-    def next_words(self, text: str, *, temperature: float = 1.0, off: Iterable[Part] = ()) -> NextWords:
+    def next_words(
+        self, text: str, *, temperature: float = 1.0, off: Part | Iterable[Part] = ()
+    ) -> NextWords:
         """Everything that may follow a text, with its probability at a temperature."""
         if not 1e-4 <= temperature <= 100:
             raise SettingError(f"temperature ({temperature}) must lie between 0.0001 and 100; try 1")
@@ -151,7 +157,9 @@ class Writer:
         probabilities = weights / weights.sum()
         return NextWords(probabilities, float(entropy(probabilities)), self.tokenizer, ids)
 
-    def perplexity(self, text: str, *, stride: int | None = None, off: Iterable[Part] = ()) -> Perplexity:
+    def perplexity(
+        self, text: str, *, stride: int | None = None, off: Part | Iterable[Part] = ()
+    ) -> Perplexity:
         """How the model is surprised by a text of any length, every token counted once.
 
         A long text is read in windows as long as the context that move on by `stride` tokens, half of it
@@ -166,11 +174,12 @@ class Writer:
         settings: SamplingSettings,
         stop: str | Sequence[str],
         forbidden: Sequence[str],
-        off: Iterable[Part],
+        off: Part | Iterable[Part],
     ) -> Writing:
         from regard.model.stepper import TorchStepper
+        from regard.model.watch import parts_of
 
-        switched, end = tuple(off), self.tokenizer.specials.get("end")
+        switched, end = parts_of(off), self.tokenizer.specials.get("end")
         words = spellings(self.tokenizer, forbidden)
         complete = settings.changed(forbidden=words, end=() if end is None else (end,))
 
@@ -178,3 +187,12 @@ class Writer:
             return TorchStepper(self.model, off=switched)
 
         return Writing(self.tokenizer, self.config.context, complete, check_stops(stop), stepper)
+
+
+@contextmanager
+def _in_words_of_the_caller() -> Iterator[None]:
+    """Mistakes in the search's settings, told with the names that `complete` has for them."""
+    try:
+        yield
+    except SettingError as error:
+        raise SettingError(re.sub(r"\b(max|min)_length\b", r"\1_tokens", str(error))) from None

@@ -67,6 +67,12 @@ class Writing:
                 f"{label} has {len(ids):,} tokens and this model has room for {self.context - 1:,}, "
                 "what it writes included; shorten it"
             )
+        room, least = self.context - len(ids), self.settings.min_length
+        if room < least:
+            raise ShapeError(
+                f"{label} has {len(ids):,} tokens and leaves {room:,} of this model's {self.context:,} for "
+                f"min_tokens ({least:,}); shorten it, or lower min_tokens"
+            )
         return [Prompt(text, ids, (self.settings.seed + label.number - 1) % (1 << 64))]
 
     def size(self, prompt: Prompt) -> int:

@@ -49,8 +49,8 @@ class Embedding(nn.Module):
     ) -> tuple[Tensor, Rotation | None]:
         """Ids B Q, or vectors B Q W, to B Q D, and the rotation of queries and keys if there is one."""
         see = watching(self)
-        places = mask.positions(tokens.shape[1], tokens.device)
         x = see("tokens", self._look_up(tokens, mask))
+        places = mask.positions(tokens.shape[1], tokens.device)
         rotation = None
         if not see.off("positions"):
             added = self.positions(places, mask.reach(tokens.shape[1]))
@@ -62,15 +62,27 @@ class Embedding(nn.Module):
 
     def _look_up(self, tokens: Tensor, mask: Mask) -> Tensor:
         if tokens.is_floating_point():
-            if mask.keys is not None:  # padding may hold anything, NaN too, and must change nothing
-                tokens = tokens.masked_fill(~mask.keys[..., None], 0.0)
-            return self.vectors(tokens)
+            return self._read_vectors(tokens, mask)
         if self.weight is None:
             raise ShapeError(
                 f"ids, but this encoder reads vectors {self.vectors.in_features} wide; give those"
             )
+        if tokens.dim() != 2:
+            raise ShapeError(f"ids of shape {tuple(tokens.shape)} must be B Q; one sequence is ids[None]")
         x = F.embedding(tokens, self.weight)
         return x if self.scale == 1.0 else x * self.scale
+
+    def _read_vectors(self, tokens: Tensor, mask: Mask) -> Tensor:
+        """B Q W, given in place of ids."""
+        width = self.vectors.in_features if self.weight is None else self.weight.shape[1]
+        if tokens.dim() != 3 or tokens.shape[2] != width:
+            raise ShapeError(
+                f"{tokens.dtype} of shape {tuple(tokens.shape)} is neither ids, which are whole numbers "
+                f"(call .long()), nor vectors of shape B Q {width}"
+            )
+        if mask.keys is not None:  # padding may hold anything, NaN too, and must change nothing
+            tokens = tokens.masked_fill(~mask.keys[..., None], 0.0)
+        return self.vectors(tokens)
 
     def _segments(self, tokens: Tensor, segments: Tensor | None) -> Tensor:
         assert self.segments is not None

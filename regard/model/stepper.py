@@ -14,7 +14,7 @@ from regard.model.cache import Cache
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.plan import is_written_in, plan_of
 from regard.model.transformer import DecoderOnly, EncoderDecoder
-from regard.model.watch import UNWATCHED, Part, Seen, watching
+from regard.model.watch import UNWATCHED, Part, Seen, parts_of, watching
 from regard.stepping import Banned, Choices
 
 BLOCK = 64  # ids of which one maximum is taken at a time
@@ -32,15 +32,16 @@ class TorchStepper:
         self,
         model: EncoderDecoder | DecoderOnly,
         room: int = 64,
-        off: Iterable[Part] = (),
+        off: Part | Iterable[Part] = (),
         blend: Blend | None = None,
     ):
         if not isinstance(model, EncoderDecoder | DecoderOnly):
             raise UsageError(f"{type(model).__name__} reads and does not write; use a model with a decoder")
         _check_whole(model)
         self._model, self._room, self._blend = model, room, blend
-        self._plan = None if off else plan_of(model)
-        self._seen = Seen(model, only=(), off=off) if off else None
+        parts = parts_of(off)
+        self._plan = None if parts else plan_of(model)
+        self._seen = Seen(model, only=(), off=parts) if parts else None
         self._cache: Cache | None = None
         self._device = next(model.parameters()).device
 

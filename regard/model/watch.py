@@ -20,6 +20,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -68,7 +69,7 @@ def watching(module: nn.Module) -> Unwatched:
 def watch(
     model: nn.Module,
     only: str | Iterable[str] | None = None,
-    off: Iterable[Part] = (),
+    off: Part | Iterable[Part] = (),
     patch: Mapping[str, Replacement] | None = None,
     gradients: str | Iterable[str] = (),
 ) -> Iterator[Seen]:
@@ -76,9 +77,9 @@ def watch(
 
     only       which names to record: whole names, either end of one ("weights", "encoder.2"), or
                patterns ("encoder.*.weights"); nothing given records everything, () nothing
-    off        what to switch off: heads as ("encoder", layer, head), likewise "decoder" and "cross";
-               parts by name: "scaling" (the division by sqrt(d_k)), "positions", "residual", "norm",
-               everywhere or at one place ("encoder.2.around_attention.norm")
+    off        what to switch off, one part or many: heads as ("encoder", layer, head), likewise "decoder"
+               and "cross"; parts by name: "scaling" (the division by sqrt(d_k)), "positions", "residual",
+               "norm", everywhere or at one place ("encoder.2.around_attention.norm")
     patch      values to put in place of the model's own: a tensor, or a function of the model's value
     gradients  names whose gradients `seen.gradients(output)` will give
 
@@ -120,7 +121,7 @@ class Seen(Mapping[str, Tensor]):
         self,
         model: nn.Module,
         only: str | Iterable[str] | None = None,
-        off: Iterable[Part] = (),
+        off: Part | Iterable[Part] = (),
         patch: Mapping[str, Replacement] = MappingProxyType({}),
         gradients: str | Iterable[str] = (),
     ):
@@ -253,18 +254,41 @@ def _nearest_few(name: str, known: Iterable[str]) -> str:
     return f"near it: {', '.join(close) or 'nothing'}"
 
 
-def _split_off(model: nn.Module, off: Iterable[Part]) -> tuple[dict[str, list[int]], set[str]]:
+def _split_off(model: nn.Module, off: Part | Iterable[Part]) -> tuple[dict[str, list[int]], set[str]]:
     """Switched-off heads by the path of their attention, and the names of other switched-off parts."""
     heads: dict[str, list[int]] = {}
     parts: set[str] = set()
     sizes = {path: int(module.heads) for module, path in _paths(model) if hasattr(module, "heads")}  # type: ignore[arg-type]
-    for part in [off] if isinstance(off, str) else off:
+    for part in parts_of(off):
         if isinstance(part, str):
             parts |= _select(part, switchable(model))
         else:
             path = _check_head(sizes, *part)
             heads.setdefault(path, []).append(part[2])
     return heads, parts
+
+
+def parts_of(off: Part | Iterable[Part]) -> tuple[Part, ...]:
+    """Parts to switch off, each checked for its form; one may be given alone."""
+    if isinstance(off, str) or _is_head(off):
+        return (off,)  # type: ignore[return-value]
+    if not isinstance(off, Iterable):
+        raise SettingError(f"off ({off!r}) must be a list of parts; {_FORM}")
+    parts = tuple(off)
+    for part in parts:
+        if not isinstance(part, str) and not _is_head(part):
+            raise SettingError(f"off holds {part!r}; {_FORM}")
+    return parts  # type: ignore[return-value]
+
+
+_FORM = 'a part is a name such as "scaling", or a head such as ("encoder", layer, head)'
+
+
+def _is_head(part: Any) -> bool:
+    if not isinstance(part, tuple | list) or len(part) != 3:
+        return False
+    kind, *numbers = part
+    return isinstance(kind, str) and all(isinstance(one, int | np.integer) for one in numbers)
 
 
 def _check_head(sizes: dict[str, int], kind: str, layer: int, head: int) -> str:

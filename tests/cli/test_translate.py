@@ -141,7 +141,7 @@ def test_options_reach_the_writer(say, model_folders, writer):
         found = say("complete", model_folders["complete"], "the cat", *arguments)
         assert found.out == writer.complete("the cat", **options).text + "\n"
     least = say("complete", model_folders["complete"], "the cat", "--min-tokens", 9, "--max-tokens", 5)
-    assert least.err.startswith("error: min_length (9) must not be above max_length (5)")
+    assert least.err.startswith("error: min_tokens (9) must not be above max_tokens (5)")
 
 
 def test_masks_labels_and_vectors(say, model_folders, filler, classifier, tmp_path):
@@ -292,3 +292,16 @@ def test_the_command_streams_in_a_process_of_its_own(model_folders):
             assert process.stdout.readline().decode() == expected + "\n"
         rest, errors = process.communicate(timeout=300)
     assert (process.returncode, rest, errors) == (0, b"", b"")
+
+
+def test_a_line_without_room_is_named_and_those_before_it_are_answered(say, model_folders, writer):
+    long = "the cat sees the dog. " * 2
+    call = ("complete", model_folders["complete"], "-", "--min-tokens", 40, "--max-tokens", 60)
+    found = say(*call, stdin=as_lines(["the cat", "a", long, "the"]))
+    expected = writer.complete(["the cat", "a"], min_tokens=40, max_tokens=60)
+    assert found.out == as_lines([room._one_line(each.text) for each in expected]).decode()
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "text number 3 has" in found.err
+    assert "min_tokens (40)" in found.err
+    wrong = say("complete", model_folders["complete"], "a", "--min-tokens", 20, "--max-tokens", 9)
+    assert "min_tokens (20) must not be above max_tokens (9)" in wrong.err

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from regard.errors import SettingError, ShapeError, UnknownName, UsageError
+from regard.inference.reader import Reader
 
 pytestmark = pytest.mark.xdist_group("toy-models")
 
@@ -117,3 +118,13 @@ def test_a_model_does_what_it_was_made_for(filler, classifier):
         filler.classify("the cat")
     with pytest.raises(UnknownName, match="unknown pooling 'max'"):
         filler.embed("the cat", pooling="max")
+
+
+def test_every_class_has_a_label_of_its_own(classifier):
+    model, tokenizer = classifier.model, classifier.tokenizer
+    names = [f"class {number}" for number in range(model.config.classes)]
+    assert Reader(model, tokenizer, names).labels == tuple(names)
+    with pytest.raises(SettingError, match="labels hold 'class 0' twice"):
+        Reader(model, tokenizer, [*names[:-1], names[0]])
+    with pytest.raises(SettingError, match="must be as many as"):
+        Reader(model, tokenizer, [*names, "one more"])

@@ -296,6 +296,44 @@ def test_a_megabyte_is_one_clear_error_or_is_split(translator):
     assert len(found.parts) == whole + bool(left)
 
 
+def test_a_translation_that_cannot_be_as_long_as_asked_is_refused_by_name(translator):
+    room = translator.config.context - 1
+    assert len(translator.translate("the cat", min_length=room, beams=1).tokens) == room
+    with pytest.raises(
+        SettingError, match=rf"min_length \({room + 1}\) must not be above {room}, the tokens"
+    ):
+        translator.translate("the cat", min_length=room + 1)
+    with pytest.raises(SettingError, match=rf"min_length \({room}\) must not be above \d+, the tokens"):
+        translator.translate("the cat", min_length=room, prefix="le chat")
+
+
+@pytest.mark.parametrize("part", ["scaling", ("cross", 0, 1)])
+def test_a_part_may_be_given_alone(guesser, part):
+    text = "the cat sees the dog."
+    assert guesser.translate(text, off=part) == guesser.translate(text, off=[part])
+    assert guesser.score(text, "le chat", off=part) == guesser.score(text, "le chat", off=iter([part]))
+    assert guesser.score(text, "le chat", off=part) != guesser.score(text, "le chat")
+    assert guesser.alternatives(text, 0, off=part) == guesser.alternatives(text, 0, off=[part])
+
+
+def test_nothing_is_aligned_with_an_empty_text(translator):
+    with pytest.raises(UsageError, match="the text is empty"):
+        translator.align("", "le chat")
+    assert translator.align("the cat", "").pairs == []
+    assert translator.translate("", alignment=True).alignment is None
+
+
+def test_the_tokens_of_a_split_text_join_to_its_text(translator):
+    sentences = ["the cat sees the dog.", "the king hears the bird.", "the dog sees the cat."] * 4
+    text = "\n \t".join(sentences)
+    for options in (dict(), dict(prefix="le"), dict(max_length=3), dict(beams=1)):
+        found = translator.translate(text, split="sentences", **options)
+        assert len(found.parts) > 1
+        assert "".join(token.text for token in found.tokens) == found.text
+        assert found.tokens.ids.tolist() == [n for part in found.parts for n in part.tokens.ids.tolist()]
+        assert sum(token.log_probability or 0.0 for token in found.tokens) == pytest.approx(found.score)
+
+
 def test_a_split_text_is_the_sum_of_its_parts(translator, toy_pairs):
     pairs = toy_pairs(9, 5)
     gaps = ["\u00a0", "  ", "\n", "\n\n", " \t", "\u3000", "\n ", "  ", ""]

@@ -115,11 +115,20 @@ def test_an_end_token_ends_it(writer, toy_model, toy_tokenizer):
 
 def test_forbidden_words_and_repetitions_are_not_said(writer):
     free = writer.complete("the cat", temperature=0, max_tokens=40)
-    said = [token.text for token in free.tokens if token.text.strip().isalpha()]
+    words = sorted({token.text.strip() for token in free.tokens if token.text.strip().isalpha()})
     pairs = list(pairwise(free.tokens.ids.tolist()))
-    assert said
-    bound = writer.complete("the cat", temperature=0, max_tokens=40, forbidden=[said[0].strip()])
-    assert free.tokens.ids.tolist() != bound.tokens.ids.tolist()
+    assert words
+
+    def holds(found, word):
+        """Whether any spelling of a word, at the beginning or after a space, stands in what was written."""
+        ids, encode = tuple(found.tokens.ids.tolist()), writer.tokenizer.encode
+        spelled = [tuple(encode(text)) for text in (word, f" {word}")]
+        return any(ids[i : i + len(one)] == one for one in spelled for i in range(len(ids)))
+
+    for options in (dict(temperature=0), dict(seed=3), dict(top_k=5, repetition_penalty=1.2)):
+        bound = writer.complete("the cat", max_tokens=40, forbidden=words, **options)
+        assert not any(holds(bound, word) for word in words)
+    assert all(holds(free, word) for word in words)
     once = writer.complete("the cat", temperature=0, max_tokens=40, no_repeat_ngram=2)
     seen = list(pairwise(once.tokens.ids.tolist()))
     assert len(set(seen)) == len(seen)
@@ -298,3 +307,42 @@ def test_impossible_options_are_refused_at_once(writer, option):
         writer.complete(iter(["the cat"]), **option)
     with pytest.raises(SettingError):
         writer.stream("the cat", **option)
+
+
+def test_a_prompt_without_room_for_the_least_text_fails_alone(writer):
+    long = "the cat sees the dog. " * 2
+    room = writer.config.context - len(writer.tokenizer.encode(long))
+    assert 0 < room < 40
+    whole = writer.complete(["the cat", "a"], min_tokens=room + 1, max_tokens=60)
+    stream = writer.complete(iter(["the cat", "a", long, "the"]), min_tokens=room + 1, max_tokens=60)
+    assert [next(stream), next(stream)] == whole
+    with pytest.raises(ShapeError, match=rf"text number 3 has \d+ tokens and leaves {room} .* min_tokens \("):
+        next(stream)
+    with pytest.raises(ShapeError, match=r"the text has .* lower min_tokens"):
+        writer.stream(long, min_tokens=room + 1, max_tokens=60)
+    assert len(writer.complete(long, min_tokens=room, max_tokens=60).tokens) == room
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (dict(min_tokens=20, max_tokens=9), r"^min_tokens \(20\) must not be above max_tokens \(9\)"),
+        (dict(max_tokens=0), r"^max_tokens \(0\) must lie between"),
+        (dict(min_tokens=-1), r"^min_tokens \(-1\) must lie between"),
+        (dict(max_tokens="9"), r"^max_tokens \('9'\)"),
+    ],
+)
+def test_a_mistake_is_told_with_the_names_of_the_call(writer, options, message):
+    for call in (writer.complete, writer.stream):
+        with pytest.raises(SettingError, match=message):
+            call("the cat", **options)
+
+
+@pytest.mark.parametrize("part", ["scaling", ("decoder", 0, 1)])
+def test_a_part_may_be_given_alone(writer, part):
+    alone, listed = (writer.next_words("the cat", off=off).probabilities for off in (part, [part]))
+    assert (alone == listed).all()
+    assert np.abs(alone - writer.next_words("the cat").probabilities).max() > 1e-4
+    assert writer.complete("the", off=part, max_tokens=9) == writer.complete("the", off=[part], max_tokens=9)
+    found = [writer.perplexity("the cat sees", off=off).score for off in (part, [part], iter([part]))]
+    assert found[0] == found[1] == found[2]

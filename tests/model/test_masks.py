@@ -1,7 +1,10 @@
 """Mask: True means "may look", and a matrix only where one is needed."""
 
+import pytest
 import torch
 
+from regard.errors import ShapeError
+from regard.model.attention import attention, fused_attention
 from regard.model.masks import EVERYTHING, Mask
 
 
@@ -44,3 +47,32 @@ def test_places_go_on_from_a_cache():
 
 def test_of_padding_finds_the_tokens():
     assert Mask.of_padding(torch.tensor([[5, 0]]), pad=0).keys.tolist() == [[True, False]]
+
+
+def test_a_matrix_is_for_all_heads_or_says_which_axis_is_what():
+    torch.manual_seed(0)
+    query, key, value = torch.randn(3, 2, 2, 4, 8).unbind()
+    matrix = torch.rand(4, 4) < 0.6
+    keys = torch.tensor([[True, True, False, True], [True, True, True, True]])
+    for causal, present in ((False, None), (True, None), (False, keys), (True, keys)):
+        flat, full = (Mask(causal, present, each) for each in (matrix, matrix.expand(2, 2, 4, 4)))
+        for function in (attention, fused_attention):
+            found, wanted = (function(query, key, value, mask) for mask in (flat, full))
+            torch.testing.assert_close(found, wanted)
+    for shape in ((4,), (2, 4, 4), (1, 1, 1, 4, 4)):  # of three axes the first could be B or H
+        with pytest.raises(ShapeError, match=r"matrix of shape .* must be Q K, or B H Q K"):
+            Mask(matrix=torch.ones(shape, dtype=torch.bool))
+    with pytest.raises(ShapeError, match=r"keys of shape \(4,\) must be B K"):
+        Mask(keys=torch.ones(4, dtype=torch.bool))
+
+
+def test_a_mask_is_bool_and_fits():
+    for number in (torch.ones(4, 4), torch.ones(4, 4, dtype=torch.long)):
+        with pytest.raises(ShapeError, match=r"of torch\.\w+ must be bool, True where a query may look"):
+            Mask(matrix=number)
+        with pytest.raises(ShapeError, match=r"keys of torch\.\w+ must be bool"):
+            Mask(keys=number)
+    with pytest.raises(ShapeError, match="matrix has 4 x 3 for 4 queries and 4 keys"):
+        Mask(matrix=torch.ones(4, 3, dtype=torch.bool)).dense(4, 4)
+    with pytest.raises(ShapeError, match="keys has 1 x 5 for 4 queries and 4 keys"):
+        Mask(keys=torch.ones(2, 5, dtype=torch.bool)).dense(4, 4)

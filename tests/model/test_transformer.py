@@ -130,6 +130,19 @@ def test_an_encoder_takes_vectors_instead_of_ids():
         reader(torch.randint(0, V, (2, 9)))
 
 
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only", "encoder-only"])
+def test_ids_are_whole_numbers_of_two_axes(family):
+    model, ids = make("paper", family=family), torch.tensor([[1, 2, 3]])
+    given = (lambda ids: (ids, ids)) if family == "encoder-decoder" else (lambda ids: (ids,))
+    assert torch.equal(model(*given(ids.int())), model(*given(ids)))
+    for wrong in (ids.float(), ids.double(), ids.half(), torch.rand(1, 3, 5)):
+        with pytest.raises(ShapeError, match=r"is neither ids, which are whole numbers \(call \.long\(\)\)"):
+            model(*given(wrong))
+    for wrong in (ids[0], ids[None]):
+        with pytest.raises(ShapeError, match=r"ids of shape .* must be B Q"):
+            model(*given(wrong))
+
+
 def test_an_encoder_of_ids_also_takes_vectors_of_its_own_width():
     model = make("paper", family="encoder-only")
     ids = torch.randint(0, V, (2, 4))

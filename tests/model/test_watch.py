@@ -10,7 +10,7 @@ from regard.errors import SettingError, UsageError
 from regard.model.config import ModelConfig
 from regard.model.masks import Mask
 from regard.model.transformer import build_model
-from regard.model.watch import UNWATCHED, replace_row, switchable, watch, watchable, watching
+from regard.model.watch import UNWATCHED, parts_of, replace_row, switchable, watch, watchable, watching
 
 V = 30
 SMALL = dict(vocabulary=V, width=16, layers=2, heads=4, feed_forward_width=24)
@@ -372,3 +372,16 @@ def test_what_was_seen_is_the_readers_own():
         F.relu_(seen["encoder.output"])
         assert torch.equal(run(model), make()(SOURCE, TARGET, PADDED))
     assert not torch.equal(seen["encoder.output"], before)
+
+
+@pytest.mark.parametrize("part", [5, None, 2.5, [5], [("encoder", 0)], [("encoder", "0", 1)], [None]])
+def test_what_is_no_part_is_told(part):
+    with pytest.raises(SettingError, match="a part is a name"):
+        parts_of(part)
+
+
+def test_one_part_may_be_given_alone():
+    assert parts_of("scaling") == parts_of(["scaling"]) == ("scaling",)
+    assert parts_of(("encoder", 0, 1)) == parts_of([("encoder", 0, 1)]) == (("encoder", 0, 1),)
+    assert parts_of(iter(["norm", ("cross", 1, 0)])) == ("norm", ("cross", 1, 0))
+    assert parts_of(()) == ()

@@ -11,7 +11,7 @@ import numpy as np
 from regard.errors import UsageError
 from regard.inspection.record.inputs import translation_without
 from regard.inspection.record.inspection import Inspection
-from regard.model.watch import Part
+from regard.model.watch import Part, parts_of
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def switch_off(
     `words` are two rivals ("il", "elle"), compared at `position`; where none is given, at the first one
     that said either of them.
     """
-    off = tuple(off)
+    off = parts_of(off)
     without = seen.again(off=(*seen.recording.off, *off))
     rivals = None if words is None else _rivals(seen, without, words, position)
     effect = Effect(off, seen.log_probability, without.log_probability, rivals)

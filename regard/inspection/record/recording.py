@@ -15,7 +15,7 @@ from torch import Tensor
 
 from regard.errors import UnknownName
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
-from regard.model.watch import Part, Replacement, Seen, watch, watchable
+from regard.model.watch import Part, Replacement, Seen, parts_of, watch, watchable
 
 BUDGET = 1 << 28  # bytes that a recording may hold
 SEEN_FIRST = (".weights", ".mask")  # how the names end of what every map is drawn from
@@ -34,7 +34,7 @@ class Recording:
     ):
         device = next(model.parameters()).device
         self.model, self.budget = model, budget
-        self.off, self.patch = tuple([off] if isinstance(off, str) else off), dict(patch or {})
+        self.off, self.patch = parts_of(off), dict(patch or {})
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
