@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -33,6 +34,10 @@ class Settings(BaseModel):
     def changed(self, **values: Any) -> Any:
         """A copy with some settings replaced, checked as a whole."""
         return type(self)(**{**self.model_dump(exclude_unset=True), **values})
+
+    def canonical(self) -> str:
+        """The settings that differ from their defaults, as text; a setting that is new does not change it."""
+        return json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
 
     def check_names(self) -> None:
         """Refuse a name that its table does not have; this imports the modules of the tables."""

@@ -9,13 +9,11 @@ validation.json  the validation part as text, where it is read as text
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.runs.corpora import HELD_OUT, LABELS, parallel, whole
+from regard.runs.corpora import HELD_OUT, LABELS, parallel
 from regard.runs.recipe import Recipe
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held
@@ -27,7 +25,6 @@ from regard.text.splitting import HeldOut
 from regard.text.store import open_stored, stored_keys
 
 VALIDATION = "validation.json"
-_AT_ONCE = 2000
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class TextFolder:
                 return Held(data, [Pair(*texts) for texts in told["examples"]], int(told["characters"]))
         except (OSError, LookupError, TypeError, ValueError):
             pass  # it is lost, or of another version
-        held = _from_files(data, recipe, words)
+        held = _from_files(data, recipe, words, self.path)
         self.write_validation(held)
         return held
 
@@ -95,27 +92,11 @@ def key_of(identity: str) -> str:
     return identity.partition(" ")[0]
 
 
-def _from_files(data: Data, recipe: Recipe, words: Vocabularies) -> Held:
-    """The text of a validation part that was held out by the rules of another version: known by its ids."""
-    table = recipe.data
+def _from_files(data: Data, recipe: Recipe, words: Vocabularies, folder: Path) -> Held:
+    """The text of a validation part whose ids are known."""
     if recipe.objective == "translation":
-        if table.valid_source is not None or table.valid is not None:
-            return TASKS.find("translation").hold(parallel(table).valid, data)
-        return Held(data, list(_with_ids(whole("translation", table), data, words.tokenizers)))
+        return TASKS.find("translation").hold(parallel(recipe.data, folder).valid, data)
     if recipe.objective == "writing":
         tokenizer = words.tokenizers.target
         return Held(data, characters=sum(len(tokenizer.decode(ids)) for ids in data["text"]))
     return Held(data)
-
-
-def _with_ids(pairs: Iterable[Pair], data: Data, tokenizers: Tokenizers) -> Iterator[Pair]:
-    """The pairs whose ids are those of a data set."""
-    sides = zip(data["source"], data["target"], strict=True)
-    held = {(tuple(source.tolist()), tuple(target.tolist())) for source, target in sides}
-    several = iter(pairs)
-    while some := list(islice(several, _AT_ONCE)):
-        sources = tokenizers.source.encode_batch([pair.source for pair in some])
-        targets = tokenizers.target.encode_batch([pair.target for pair in some])
-        for pair, source, target in zip(some, sources, targets, strict=True):
-            if (tuple(source), tuple(target)) in held:
-                yield pair

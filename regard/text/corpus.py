@@ -119,7 +119,9 @@ class ParallelText:
         """A digest of the files and of every setting that decides what is kept."""
         files = self._source + (self._target or [])
         kinds = "tsv" if self._target is not None else " ".join(sorted(set(self._formats)))
-        return _digest("parallel", files_digest(files), len(files), self._wanted, kinds, self.filters)
+        return _digest(
+            "parallel", files_digest(files), len(files), self._wanted, kinds, self.filters.canonical()
+        )
 
     def _records(self) -> Iterator[Record]:
         longest = self.filters.longest_line
@@ -155,7 +157,9 @@ class LabelledText:
 
     def identity(self) -> str:
         """A digest of the files and of every setting that decides what is kept."""
-        return _digest("labelled", files_digest(self._files), self._wanted, self._format, self.filters)
+        return _digest(
+            "labelled", files_digest(self._files), self._wanted, self._format, self.filters.canonical()
+        )
 
     def _records(self) -> Iterator[Record]:
         longest = self.filters.longest_line
@@ -177,7 +181,7 @@ class PlainText:
 
     def identity(self) -> str:
         """A digest of the files and of every setting that decides what is kept."""
-        return _digest("plain", files_digest(self.files), self.filters)
+        return _digest("plain", files_digest(self.files), self.filters.canonical())
 
     def _records(self) -> Iterator[Record]:
         for path in self.files:

@@ -51,7 +51,7 @@ class RunningText:
 
     def identity(self) -> str:
         """A digest of the files and of every setting that decides what is kept."""
-        return f"running {files_digest(self.files)} {self.start} {self.stop} {self.filters}"
+        return f"running {files_digest(self.files)} {self.start} {self.stop} {self.filters.canonical()}"
 
     def _lines(self, report: Report) -> Iterator[str]:
         for path in self.files:

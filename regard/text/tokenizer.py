@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
@@ -113,9 +114,12 @@ class Tokenizer:
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of everything that decides which ids a text has."""
-        roles = json.dumps(self.specials, sort_keys=True)
-        return hashlib.sha256((self.to_json() + roles).encode()).hexdigest()
+        """sha256 of everything that decides which ids a text has.
+
+        Options that are off do not count, so that a library which writes more of them gives the same.
+        """
+        parts = [_without_what_is_off(json.loads(self.to_json())), self.specials]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def pad(self) -> int:
@@ -277,3 +281,15 @@ def _word_of_each(text: str, spans: Sequence[tuple[int, int]]) -> list[int | Non
         touches = at < len(words) and words[at][0] < end
         found.append(numbers.setdefault(at, len(numbers)) if touches else None)
     return found
+
+
+def _without_what_is_off(value: Any) -> Any:
+    """Parsed JSON without keys whose value is null, false or empty."""
+    if isinstance(value, dict):
+        kept = {key: _without_what_is_off(one) for key, one in value.items()}
+        return {
+            key: one
+            for key, one in kept.items()
+            if one is not None and one is not False and one not in ("", [], {})
+        }
+    return [_without_what_is_off(one) for one in value] if isinstance(value, list) else value

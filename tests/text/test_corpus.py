@@ -210,3 +210,17 @@ def test_running_text_counts_what_it_cannot_use(put):
         list(RunningText(path, filters=Filters(bad="error")))
     with pytest.raises(DataError, match="no text"):
         list(RunningText(put("b.txt", "")))
+
+
+def test_a_filter_that_is_new_leaves_the_identity_of_a_corpus(tmp_path):
+    class Later(Filters):
+        newer: int = 0
+
+    file = tmp_path / "a"
+    file.write_text("a b\n", encoding="utf-8")
+    for corpus in (PlainText, ParallelText, LabelledText, RunningText):
+        identities = [
+            corpus(file, filters=filters).identity()
+            for filters in (Filters(max_length=3), Later(max_length=3), Later(max_length=3, newer=1))
+        ]
+        assert identities[0] == identities[1] != identities[2]

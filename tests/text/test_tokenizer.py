@@ -203,6 +203,16 @@ def test_learning_gives_the_same_file_in_any_process(tmp_path):
         assert (tmp_path / "again").read_bytes() == first
 
 
+def test_options_that_are_off_do_not_change_the_fingerprint(bpe, monkeypatch):
+    before = bpe.fingerprint
+    told = json.loads(bpe.to_json())
+    more = {**told, "later": None, "model": {"newer": False, **dict(reversed(told["model"].items()))}}
+    for values, is_same in ((more, True), ({**more, "later": True}, False)):
+        again = Tokenizer(bpe._inner)
+        monkeypatch.setattr(again, "to_json", lambda values=values: json.dumps(values))
+        assert (again.fingerprint == before) == is_same
+
+
 def test_the_fingerprint_is_of_the_content(bpe, word, tmp_path):
     bpe.save(tmp_path / "a.json")
     assert Tokenizer.load(tmp_path / "a.json").fingerprint == bpe.fingerprint != word.fingerprint
