@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.inference.reader import Reader
     from regard.inference.translator import Translator
     from regard.inference.writer import Writer
-    from regard.inspection.record.inspection import inspect
+    from regard.inspection.inspection import inspect
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
     from regard.model.watch import watch
@@ -45,7 +45,7 @@ _HOMES = {
     "Translator": "regard.inference.translator",
     "Writer": "regard.inference.writer",
     "build_model": "regard.model.transformer",
-    "inspect": "regard.inspection.record.inspection",
+    "inspect": "regard.inspection.inspection",
     "load": "regard.inference.loading",
     "train": "regard.runs.run",
     "watch": "regard.model.watch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,11 @@ def rooms_of(package: Path) -> dict[Path, str]:
     return {file: ROOM_OF_FILE.get(name, name) for file, name in files.items() if name not in EXEMPT}
 
 
-def imported_modules(file: Path, package: Path) -> Iterator[tuple[int, str]]:
-    """Every module named in an import, wherever in the file, as (line, absolute dotted name)."""
+def imported_modules(file: Path, package: Path, markers: bool = True) -> Iterator[tuple[int, str]]:
+    """Every module named in an import, wherever in the file, as (line, absolute dotted name).
+
+    `markers` are modules that a setting names without importing them.
+    """
     inside = file.relative_to(package.parent).with_suffix("").parts[:-1]
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -47,15 +51,14 @@ def imported_modules(file: Path, package: Path) -> Iterator[tuple[int, str]]:
             above = inside[: len(inside) - node.level + 1] if node.level else ()
             base = ".".join([*above, *(node.module or "").split(".")]).strip(".")
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Call) and _is_dynamic_import(node):
+        elif isinstance(node, ast.Call) and _is_dynamic_import(node, markers):
             yield node.lineno, ast.literal_eval(node.args[0])
 
 
-def _is_dynamic_import(call: ast.Call) -> bool:
+def _is_dynamic_import(call: ast.Call, markers: bool) -> bool:
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    return name in ("import_module", "__import__", "NamedIn") and isinstance(
-        next(iter(call.args), None), ast.Constant
-    )
+    known = ("import_module", "__import__", *(["NamedIn"] if markers else []))
+    return name in known and isinstance(next(iter(call.args), None), ast.Constant)
 
 
 def room_of_import(module: str) -> str | None:
@@ -201,3 +204,115 @@ def test_an_absent_file_is_found(tmp_path):
     (tmp_path / "model" / "config.py").touch()
     page = "| room | file | holds |\n|---|---|---|\n| model | config.py | x |\n| | gone.py, away/ | y |\n"
     assert absent_files(page, tmp_path) == ["model/gone.py", "model/away/"]
+
+
+def import_graph(package: Path) -> dict[str, set[str]]:
+    """Every module with the modules that it imports anywhere: at its top, in a function or for type checkers.
+
+    A setting that names a registry (`NamedIn`) holds a string and imports nothing by itself.
+    """
+    modules = {
+        ".".join(file.relative_to(package.parent).with_suffix("").parts): file for file in rooms_of(package)
+    }
+    return {
+        name: {found for found in _modules_named(file, package, modules) if found != name}
+        for name, file in modules.items()
+    }
+
+
+def _modules_named(file: Path, package: Path, modules: dict[str, Path]) -> Iterator[str]:
+    """The modules of the package that a file imports; `from module import name` means the module."""
+    for _, name in imported_modules(file, package, markers=False):
+        parts = name.split(".")
+        dotted = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+        yield from [module for module in dotted if module in modules][:1]
+
+
+def import_cycles(package: Path) -> list[str]:
+    """The first import cycle that is found, in words; an empty list where there is none."""
+    try:
+        TopologicalSorter(import_graph(package)).prepare()
+    except CycleError as error:
+        return [" imports ".join(reversed(error.args[1]))]
+    return []
+
+
+def test_no_module_imports_itself_through_others():
+    assert import_cycles(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from regard.text.first import begin",
+        "from .first import begin",
+        "def late():\n    import regard.text.first",
+        "if TYPE_CHECKING:\n    from regard.text import first",
+        "import_module('regard.text.first')",
+    ],
+)
+def test_a_planted_cycle_is_found(tmp_path, back):
+    folder = tmp_path / "regard" / "text"
+    folder.mkdir(parents=True)
+    for name, source in {
+        "first": "from regard.text.second import x",
+        "second": "from . import third",
+        "third": back,
+    }.items():
+        (folder / f"{name}.py").write_text(source, encoding="utf-8")
+    (cycle,) = import_cycles(tmp_path / "regard")
+    assert all(f"regard.text.{name}" in cycle for name in ("first", "second", "third"))
+    (folder / "third.py").write_text("NamedIn('regard.text.first', 'X')", encoding="utf-8")
+    assert import_cycles(tmp_path / "regard") == []
+
+
+# The parts of a package, lowest first: a part imports only from its own part and from lower ones.
+PARTS = {"inspection": ({"record"}, {"analysis"}, {"render"}, {"by_hand", "inspection"})}
+
+
+def part_violations(package: Path) -> list[str]:
+    """Each import inside a package that goes up to a higher part, or across to another one."""
+    graph = import_graph(package)
+    pairs = [(name.split("."), target.split(".")) for name in graph for target in graph[name]]
+    inside = [(name, target) for name, target in pairs if name[1] == target[1] and name[1] in PARTS]
+    return sorted(
+        f"{'.'.join(name)} imports {'.'.join(target)}"
+        for name, target in inside
+        if target[2] != name[2] and not _part_level(target) < _part_level(name)
+    )
+
+
+def _part_level(module: list[str]) -> int:
+    """How high a part stands; one that PARTS does not list stands above all others."""
+    order = PARTS[module[1]]
+    return next((level for level, parts in enumerate(order) if module[2] in parts), len(order))
+
+
+def test_every_part_of_a_package_imports_from_lower_parts():
+    assert part_violations(PACKAGE) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "allowed"),
+    [
+        ("record/record.py", "from regard.inspection.analysis import steps", False),
+        ("analysis/steps.py", "def late():\n    from ..render.export import save", False),
+        ("by_hand/report.py", "import regard.inspection.inspection", False),
+        ("render/export.py", "from regard.inspection.analysis.steps import work_out", True),
+        ("analysis/steps.py", "from .lens import Lens", True),
+    ],
+)
+def test_an_import_of_a_higher_part_is_found(tmp_path, file, source, allowed):
+    folder = tmp_path / "regard" / "inspection"
+    for name in (
+        "record/record",
+        "analysis/steps",
+        "analysis/lens",
+        "render/export",
+        "by_hand/report",
+        "inspection",
+    ):
+        (folder / f"{name}.py").parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.py").touch()
+    (folder / file).write_text(source, encoding="utf-8")
+    assert len(part_violations(tmp_path / "regard")) == (0 if allowed else 1)

@@ -70,7 +70,7 @@ class Shot:
         return f"studio-{self.name}.png"
 
 
-def find_look(home: str, model: str | None) -> dict[str, Any]:
+def find_head(home: str, model: str | None) -> dict[str, Any]:
     """The head and the cell that look most from "it", or from where "il" is written, to "animal".
 
     As the address has them: kind, layer, head, query, key.
@@ -155,14 +155,14 @@ def write_up_to_the_pronoun(page: Page) -> None:
         page.evaluate(QUIET, 100)
 
 
-def look_at(place: Mapping[str, Any]) -> dict[str, Any]:
-    """The tab Look with that cell pinned."""
+def inspect_head(place: Mapping[str, Any]) -> dict[str, Any]:
+    """The tab Inspect with that cell pinned."""
     return dict(text=TIRED, **place)
 
 
-def look_at_lines(place: Mapping[str, Any]) -> dict[str, Any]:
+def inspect_lines(place: Mapping[str, Any]) -> dict[str, Any]:
     """The same as lines between the words."""
-    return dict(look_at(place), picture="lines")
+    return dict(inspect_head(place), picture="lines")
 
 
 def align_by(place: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,9 +172,9 @@ def align_by(place: Mapping[str, Any]) -> dict[str, Any]:
 
 
 SHOTS = (
-    Shot("look", look_at, wait_for_head, 1440, 1074),
-    Shot("look-dark", look_at, wait_for_head, 1440, 1074, scheme="dark"),
-    Shot("look-narrow", look_at_lines, come_to_the_picture, 390, 760, sharpness=2),
+    Shot("inspect", inspect_head, wait_for_head, 1440, 1074),
+    Shot("inspect-dark", inspect_head, wait_for_head, 1440, 1074, scheme="dark"),
+    Shot("inspect-narrow", inspect_lines, come_to_the_picture, 390, 760, sharpness=2),
     Shot("compare", lambda _: dict(text=TIRED, second=WIDE, tab="compare"), wait_for_difference, 1200, 1430),
     Shot("translate", align_by, come_to_the_pronoun, 1200, 1655),
     Shot("byhand", lambda _: dict(tab="byhand"), wait_for_matrices, 1200, 1728),
@@ -197,7 +197,7 @@ def take(
     pause: int = 1500,
 ) -> list[Path]:
     """Take pictures of the studio at an address, of its first model or the one named."""
-    place = find_look(home, model)
+    place = find_head(home, model)
     named = {"model": model} if model else {}
     return [_take(browser, home, shot, {**named, **shot.chosen(place)}, folder, pause) for shot in shots]
 

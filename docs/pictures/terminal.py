@@ -18,7 +18,7 @@ from rich.text import Text
 
 from regard.demo.story.telling import tell
 from regard.demo.story.training import Demo
-from regard.inspection.by_hand.board import COLOURS, Board
+from regard.inspection.render.board import COLOURS, Board
 
 WIDTH = 84
 SECTIONS = 3  # of the story that the picture shows

@@ -1,4 +1,4 @@
-"""`regard look`: attention in the terminal, or in a file."""
+"""`regard inspect`: attention in the terminal or in a file."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.lines import print_json
 from regard.cli.options import Model
 
 commands = typer.Typer()
 
 EXAMPLES = """\b
 Examples:
-  regard look MODEL "The cat sat."                                all heads of the last layer
-  regard look MODEL "The cat sat." --kind encoder --layer 0 --head 1
-  regard look MODEL "It was tired." --query it                    what one word looks at, head by head
-  regard look MODEL "It was tired." --query it --compare "It was wide."
-  regard look MODEL "It was tired." --rank it tired --off encoder.1.0
-  regard look MODEL "The cat sat." --save heads.svg
-  regard look MODEL "It was tired." --query it --save it.html     a page to keep
+  regard inspect MODEL "The cat sat."                                all heads of the last layer
+  regard inspect MODEL "The cat sat." --kind encoder --layer 0 --head 1
+  regard inspect MODEL "It was tired." --query it                    what one word looks at, head by head
+  regard inspect MODEL "It was tired." --query it --compare "It was wide."
+  regard inspect MODEL "It was tired." --rank it tired --off encoder.1.0
+  regard inspect MODEL "The cat sat." --save heads.svg
+  regard inspect MODEL "It was tired." --query it --save it.html     the studio's view in one file
 """
 
 
@@ -28,62 +29,56 @@ def _option(meaning: str, metavar: str | None = None) -> Any:
 
 
 @commands.command(epilog=EXAMPLES)
-def look(
+def inspect(
     model: Model,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads.")],
-    target: Annotated[str | None, _option("A translation to look at, or how the text goes on.")] = None,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text that the model reads.")],
+    target: Annotated[str | None, _option("A translation to inspect, or a continuation.")] = None,
     kind: Annotated[str | None, _option("encoder, decoder or cross.")] = None,
-    layer: Annotated[int | None, _option("Counts from 0; without it, the last.", "N")] = None,
-    head: Annotated[int | None, _option("Counts from 0; without it, all of them.", "N")] = None,
-    query: Annotated[str | None, _option("One word, or the token of that number.", "WORD|N")] = None,
-    words: Annotated[bool, typer.Option("--words", help="Join the pieces of a word.")] = False,
+    layer: Annotated[int | None, _option("Counts from 0; default: the last.", "N")] = None,
+    head: Annotated[int | None, _option("Counts from 0; default: all.", "N")] = None,
+    query: Annotated[str | None, _option("One word, or the number of a token.", "WORD|N")] = None,
+    words: Annotated[bool, typer.Option("--words", help="Merge the tokens of a word.")] = False,
     save: Annotated[Path | None, _option("Write .html, .svg, .png, .csv or .npz.", "FILE")] = None,
-    compare: Annotated[str | None, _option("A second text: what changes for the query.", "TEXT")] = None,
-    rank: Annotated[tuple[str, str] | None, _option("Which heads let X look at Y.", "X Y")] = None,
+    compare: Annotated[str | None, _option("A second text to compare with.", "TEXT")] = None,
+    rank: Annotated[tuple[str, str] | None, _option("Rank heads by attention from X to Y.", "X Y")] = None,
     off: Annotated[
-        list[str] | None, _option("Off: a head (encoder.2.1) or a part (scaling); repeatable.", "PART")
+        list[str] | None, _option("Ablate a head (encoder.2.1) or a part (scaling); repeatable.", "PART")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Show what a model looks at while it reads and writes.
+    """Show the attention of a model on a text.
 
-    Layers, heads and tokens count from 0. A row shows where a token looks; in cross-attention, where the
-    model looks in the source while it writes the word behind the arrow.
+    Layers, heads and tokens count from 0. A row shows where a token looks. In cross-attention, it shows where
+    the model looks in the source while it writes the word after the arrow.
     """
     if save is not None:
-        _check_used("--save", {"--compare": compare, "--rank": rank, "--json": as_json or None})
+        _check_unused("--save", {"--compare": compare, "--rank": rank, "--json": as_json or None})
     if rank is not None:
         others = {"--compare": compare, "--query": query, "--layer": layer, "--head": head}
-        _check_used("--rank", {**others, "--words": words or None})
+        _check_unused("--rank", {**others, "--words": words or None})
     if compare is not None:
         others = {"--kind": kind, "--layer": layer, "--head": head}
-        _check_used("--compare", {**others, "--words": words or None})
+        _check_unused("--compare", {**others, "--words": words or None})
     from regard.inference.loading import load
-    from regard.inspection.by_hand.board import Board
-    from regard.inspection.command import Look, Request
+    from regard.inspection.render.board import Board
+    from regard.inspection.render.terminal_report import Report, Request
     from regard.service.notes import notes_of
 
     parts = tuple(off or ())
     request = Request(text, target, kind, layer, head, query, words, compare, rank, parts)
-    found = Look(load(model), request, notes_of(Path(model)))
+    report = Report(load(model), request, notes_of(Path(model)))
     if save is not None:
-        print(found.save(save))
+        print(report.save(save))
     elif as_json:
-        _print_json(found.data())
+        print_json(report.as_dict())
     else:
-        found.show(Board())
+        report.show(Board())
 
 
-def _check_used(option: str, others: dict[str, object]) -> None:
-    """Refuse what an option would leave without effect."""
+def _check_unused(option: str, others: dict[str, object]) -> None:
+    """Raise if an option is given that another one makes void."""
     from regard.errors import UsageError
 
-    idle = next((name for name, value in others.items() if value is not None), None)
-    if idle is not None:
-        raise UsageError(f"{idle} has no effect beside {option}; leave one of them out")
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    print(json.dumps(value, allow_nan=False, ensure_ascii=False))
+    unused = next((name for name, value in others.items() if value is not None), None)
+    if unused is not None:
+        raise UsageError(f"{unused} has no effect beside {option}; leave one of them out")

@@ -193,3 +193,10 @@ def _now_and_then(pace: Pace) -> Callable[[int], None]:
             print(pace, file=sys.stderr, flush=True)
 
     return advance
+
+
+def print_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    import json
+
+    print(json.dumps(value, allow_nan=False, ensure_ascii=False))

@@ -1,1 +1,1 @@
-"""What attention did, as data and as something to look at."""
+"""Inspect a model on a sentence: record its values, analyse them, render them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,15 @@ import numpy as np
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
-from regard.inspection.analysis.ablation import Effect, Rivals, spell_part
+from regard.inspection.analysis.ablation import Ablation, Rivals, spell_part
 from regard.inspection.analysis.compare import Comparison
-from regard.inspection.record.inputs import Subject
-from regard.inspection.record.inspection import Inspection, log_softmax
+from regard.inspection.record.inputs import TextModel, translate_by_default
+from regard.inspection.record.record import Record, log_softmax
 from regard.inspection.render.payload import side_data
-from regard.service.handlers import trace
+from regard.service.handlers import parts_of, trace
 from regard.service.http_errors import Refused
-from regard.service.model_inputs import parts_of, write
 from regard.service.models import Entry, Models
-from regard.service.requests import CompareAsked, EffectAsked, TraceAsked
+from regard.service.requests import AblationAsked, CompareAsked, TraceAsked
 from regard.service.traces import Trace, Traces
 
 NOTICED = 0.005  # of a probability; a smaller change would not show in two digits
@@ -63,11 +63,11 @@ def _check_partner(both: Comparison, side: str, word: int) -> None:
         raise Refused(f"“{words[word].text}” has no partner in the second sentence; choose another word")
 
 
-def _other(seen: Inspection, side: str) -> Any:
+def _other(seen: Record, side: str) -> Any:
     return seen.target if side == "source" else seen.source
 
 
-def _next(both: Comparison, subject: Subject) -> Sequence[Any]:
+def _next(both: Comparison, subject: TextModel) -> Sequence[Any]:
     """What follows where two translations part, or each of two texts, or what the first mask hides."""
     if both.first.model.config.output not in ("words", "masked"):
         return []
@@ -85,32 +85,28 @@ def _output(kept: Trace) -> str:
     return "" if found is None else _spell(kept.entry, subject, int(found.argmax()))
 
 
-def effect(models: Models, traces: Traces, asked: EffectAsked) -> dict[str, Any]:
-    """What changes with some parts off; the output stays the same while its probability is compared."""
+def ablation(models: Models, traces: Traces, asked: AblationAsked) -> dict[str, Any]:
+    """What changes with parts off; probabilities are compared for the same output."""
     whole = trace(models, traces, TraceAsked(model=asked.model, text=asked.text, snapshot=asked.snapshot))
     entry, subject, seen, off = whole.entry, whole.loaded.subject, whole.seen, parts_of(asked.off)
     with whole.loaded.lock:
         without = seen.again(off=off)
         if isinstance(subject, Reader):
-            return _reading_effect(entry, subject, seen, without, asked)
+            return _reader_ablation(entry, subject, seen, without, asked)
         place = _where_it_shows(seen, without)
         before, after = (np.exp(log_softmax(each.logits[place])) for each in (seen, without))
         rivals = _rivals(entry, subject, place, before, after)
-        found = Effect(off, seen.log_probability, without.log_probability, rivals)
+        result = Ablation(off, seen.log_probability, without.log_probability, rivals)
         if isinstance(subject, Translator):
-            assert seen.source is not None
-            ids = write(subject, seen.source, off)
-            found = Effect(
-                off, found.log_probability, found.without, rivals, seen.written.text,
-                subject.tokenizers.target.decode(ids),
-            )  # fmt: skip
+            text = subject.tokenizers.target.decode(translate_by_default(subject, asked.text, off))
+            result = replace(result, text=seen.written.text, text_without=text)
     what = "translation" if isinstance(subject, Translator) else ""
-    told = {"text": found.text, "text_without": found.text_without}
-    return {**found.as_dict(), "sentence": _sentence(bool(off), rivals, what, **told)}
+    told = {"text": result.text, "text_without": result.text_without}
+    return {**result.as_dict(), "sentence": _sentence(bool(off), rivals, what, **told)}
 
 
-def _reading_effect(
-    entry: Entry, reader: Reader, seen: Inspection, without: Inspection, asked: EffectAsked
+def _reader_ablation(
+    entry: Entry, reader: Reader, seen: Record, without: Record, asked: AblationAsked
 ) -> dict[str, Any]:
     place = _mask(seen)
     before, after = (_said_at(each, reader, place) for each in (seen, without))
@@ -135,7 +131,7 @@ def _reading_effect(
     }
 
 
-def _where_it_shows(seen: Inspection, without: Inspection) -> int:
+def _where_it_shows(seen: Record, without: Record) -> int:
     """The first position at which another token becomes the likeliest, else the one that loses most."""
     said = seen.followed
     rows = np.arange(len(said))
@@ -147,7 +143,7 @@ def _where_it_shows(seen: Inspection, without: Inspection) -> int:
     return int(flips.argmax()) if flips.any() else int(np.nan_to_num(lost).argmax())
 
 
-def _rivals(entry: Entry, subject: Subject, place: int, before: np.ndarray, after: np.ndarray) -> Rivals:
+def _rivals(entry: Entry, subject: TextModel, place: int, before: np.ndarray, after: np.ndarray) -> Rivals:
     """The likeliest before, and who then takes its place or comes nearest."""
     first = int(before.argmax())
     second = int(np.where(np.arange(len(after)) == first, -1.0, after).argmax())
@@ -156,7 +152,7 @@ def _rivals(entry: Entry, subject: Subject, place: int, before: np.ndarray, afte
     return Rivals(place, words, *shares)
 
 
-def _said_at(seen: Inspection, subject: Subject, place: int | None) -> np.ndarray | None:
+def _said_at(seen: Record, subject: TextModel, place: int | None) -> np.ndarray | None:
     """Probabilities of labels, or of words at a position; None where the model has neither."""
     output = seen.recording.output.float().cpu().numpy()
     if isinstance(subject, Reader) and subject.config.output == "classes":
@@ -166,13 +162,13 @@ def _said_at(seen: Inspection, subject: Subject, place: int | None) -> np.ndarra
     return np.exp(log_softmax(output[place or 0]))
 
 
-def _mask(seen: Inspection) -> int | None:
+def _mask(seen: Record) -> int | None:
     """Where the first mask stands, or the first token where none does."""
     masks = [place for place, token in enumerate(seen.written.tokens) if token.special == "mask"]
     return masks[0] if masks else 0
 
 
-def _spell(entry: Entry, subject: Subject, number: int) -> str:
+def _spell(entry: Entry, subject: TextModel, number: int) -> str:
     if isinstance(subject, Reader) and subject.config.output == "classes":
         return subject.labels[number]
     return entry.vocabulary[number].strip() or entry.vocabulary[number]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,34 +12,66 @@ from regard.errors import UsageError
 from regard.inference.reader import Reader
 from regard.inference.tokens import pieces
 from regard.inference.translator import Translator
-from regard.inspection.analysis.interventions import patches
-from regard.inspection.record.inputs import Subject
-from regard.inspection.record.recording import at_rest
+from regard.inspection.analysis.interventions import Intervention, check_intervention, patches
+from regard.inspection.inspection import Inspection, inspect
+from regard.inspection.record.inputs import TextModel, output_side, reader_side, source_side, writer_side
+from regard.inspection.record.recording import evaluation_mode
 from regard.inspection.record.tokens import Side
 from regard.inspection.render import payload
 from regard.inspection.render.payload import pack
-from regard.model.watch import watch
+from regard.model.watch import Part, watch
 from regard.service.http_errors import Refused
-from regard.service.model_inputs import (
-    check_pulls,
-    inspect_asked,
-    parts_of,
-    pulls_of,
-    said_by,
-    source_of,
-    text_of,
-)
 from regard.service.models import Entry, Loaded, Models
-from regard.service.requests import ClassifyAsked, FillAsked, NextAsked, TraceAsked, TranslateAsked
+from regard.service.requests import (
+    ClassifyAsked,
+    FillAsked,
+    InterventionAsked,
+    NextAsked,
+    TraceAsked,
+    TranslateAsked,
+)
 from regard.service.traces import Trace, Traces, id_of
 
 
-def rehearse(entry: Entry) -> None:
-    """Load a model and let it work once, so that a person's first sentence is as quick as the second."""
+def warm_up(entry: Entry) -> None:
+    """Load a model and run it once, so that the first request is as quick as later ones."""
     loaded = entry.loaded()
     with loaded.lock, suppress(UsageError):  # the example may be too long for a small model
         seen = inspect_asked(loaded.subject, TraceAsked(model=entry.name, text=entry.card()["examples"][0]))
-        payload.describe(seen, payload.look_over(seen, entry.notes), entry.notes)
+        payload.describe(seen, payload.annotated_overview(seen, entry.notes), entry.notes)
+
+
+def inspect_asked(subject: TextModel, asked: TraceAsked) -> Inspection:
+    """The inspection that a request asks for; a target without ids or text is the default translation."""
+    interventions = interventions_of(asked.interventions)
+    check_interventions(subject, _source(subject, asked.text), interventions)
+    target = asked.target if asked.target_ids is None else asked.target_ids
+    return inspect(subject, asked.text, target, parts_of(asked.off), patches(interventions))
+
+
+def _source(subject: TextModel, text: str) -> Side | None:
+    if isinstance(subject, Translator):
+        return source_side(subject, text)
+    return reader_side(subject, text) if isinstance(subject, Reader) else None
+
+
+def parts_of(off: Sequence[str | tuple[str, int, int]]) -> tuple[Part, ...]:
+    """The parts that are off, each once."""
+    return tuple(dict.fromkeys(off))
+
+
+def interventions_of(asked: Sequence[InterventionAsked]) -> list[Intervention]:
+    """The interventions of a request."""
+    return [Intervention(each.kind, each.layer, each.head, each.query, tuple(each.row)) for each in asked]
+
+
+def check_interventions(
+    subject: TextModel, source: Side | None, interventions: Sequence[Intervention]
+) -> None:
+    """Raise if a row does not fit; the length of the output is not known yet."""
+    for row in interventions:
+        keys = None if source is None or row.kind == "decoder" else len(source)
+        check_intervention(subject.model, row, keys)
 
 
 def trace(models: Models, traces: Traces, asked: TraceAsked) -> Trace:
@@ -50,10 +83,10 @@ def trace(models: Models, traces: Traces, asked: TraceAsked) -> Trace:
         found = traces.find(name)
         if found is None:
             seen = inspect_asked(loaded.subject, asked)
-            glance = payload.look_over(seen, entry.notes)
+            overview = payload.annotated_overview(seen, entry.notes)
             said = {"trace": name, "model": entry.name, "text": asked.text}
-            told = {**said, **payload.describe(seen, glance, entry.notes)}
-            found = Trace(name, entry, loaded, seen, glance, told)
+            told = {**said, **payload.describe(seen, overview, entry.notes)}
+            found = Trace(name, entry, loaded, seen, overview, told)
             traces.keep(found)
     return found
 
@@ -88,15 +121,15 @@ def next_after(models: Models, asked: NextAsked) -> bytes:
     subject = loaded.subject
     if isinstance(subject, Reader):
         raise Refused("a model that reads writes nothing; look at what it says of each position")
-    off, pulls = parts_of(asked.off), pulls_of(asked.pulls)
+    off, interventions = parts_of(asked.off), interventions_of(asked.interventions)
     with loaded.lock:
         source, written = _going_on(subject, asked)
-        check_pulls(subject, source, pulls)
+        check_interventions(subject, source, interventions)
         ids = [torch.as_tensor(side.ids)[None] for side in (source, written) if side is not None]
         with (
             torch.no_grad(),
-            at_rest(subject.model),
-            watch(subject.model, only=(), off=off, patch=patches(pulls)),
+            evaluation_mode(subject.model),
+            watch(subject.model, only=(), off=off, patch=patches(interventions)),
         ):
             logits = subject.model(*ids)[0, -1].float().numpy()
     tokenizer = written.tokenizer
@@ -111,11 +144,11 @@ def next_after(models: Models, asked: NextAsked) -> bytes:
     return pack(told, {"logits": logits})
 
 
-def _going_on(subject: Subject, asked: NextAsked) -> tuple[Side | None, Side]:
+def _going_on(subject: TextModel, asked: NextAsked) -> tuple[Side | None, Side]:
     if isinstance(subject, Translator):
-        return source_of(subject, asked.text), said_by(subject, asked.ids)
+        return source_side(subject, asked.text), output_side(subject, asked.ids)
     assert not isinstance(subject, Reader)
-    return None, text_of(subject, asked.text, asked.ids)
+    return None, writer_side(subject, asked.text, asked.ids)
 
 
 def translate(models: Models, asked: TranslateAsked) -> dict[str, Any]:
@@ -126,7 +159,7 @@ def translate(models: Models, asked: TranslateAsked) -> dict[str, Any]:
     if not isinstance(translator, Translator):
         raise Refused(f"{entry.name} does not translate; choose a model that does")
     with loaded.lock:
-        source_of(translator, asked.text)
+        source_side(translator, asked.text)
         found = translator.translate(
             asked.text,
             beams=asked.beams,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -30,7 +30,7 @@ from regard.text.pair import Tokenizers
 from regard.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from regard.inspection.record.inputs import Subject
+    from regard.inspection.record.inputs import TextModel
     from regard.inspection.render.payload import Notes
 
 log = logging.getLogger("regard.service")
@@ -45,7 +45,7 @@ PATIENCE = 2.0
 class Loaded:
     """A model in memory: what uses it, what tells it from others, and the lock around its work."""
 
-    subject: Subject
+    subject: TextModel
     key: str
     lock: Any = field(default_factory=RLock)
 
@@ -209,18 +209,16 @@ class Models:
         """Somebody is looking: load what they will ask for."""
         self._wanted.set()
 
-    def warm_up(self) -> None:
-        """Load the first model behind the scenes, as soon as a page is there or a moment has passed."""
-        Thread(target=self._warm_up, name="models", daemon=True).start()
+    def warm_up(self, prepare: Callable[[Entry], None]) -> None:
+        """Prepare the trained models in a thread, as soon as a page asks or PATIENCE has passed."""
+        Thread(target=self._warm_up, args=(prepare,), name="models", daemon=True).start()
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, prepare: Callable[[Entry], None]) -> None:
         self._wanted.wait(PATIENCE)
-        from regard.service import handlers
-
         for entry in self.entries.values():
             try:
                 if entry.home is not None:
-                    handlers.rehearse(entry)
+                    prepare(entry)
             except RegardError as error:  # whoever asks for it is told
                 log.warning("%s", error)
 

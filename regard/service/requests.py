@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 LONGEST_TEXT = 20_000  # characters
-MOST_PULLS, MOST_OFF = 64, 512
+MOST_INTERVENTIONS, MOST_OFF = 64, 512
 MOST_IDS = 1 << 16
 MOST_BEAMS = 16
 
@@ -28,8 +28,8 @@ class Asked(BaseModel):
     )
 
 
-class PullAsked(Asked):
-    """One query's row in one head, as a person set it."""
+class InterventionAsked(Asked):
+    """One query's row in one head, set by a person."""
 
     kind: Name
     layer: Number
@@ -38,7 +38,7 @@ class PullAsked(Asked):
     row: Annotated[list[Weight], Field(max_length=MOST_IDS)]
 
 
-Pulls = Annotated[list[PullAsked], Field(max_length=MOST_PULLS)]
+Interventions = Annotated[list[InterventionAsked], Field(max_length=MOST_INTERVENTIONS)]
 
 
 class OfModel(Asked):
@@ -55,7 +55,7 @@ class TraceAsked(OfModel):
     target: Text | None = None
     target_ids: Ids | None = None
     off: Off = Field(default_factory=list)
-    pulls: Pulls = Field(default_factory=list)
+    interventions: Interventions = Field(default_factory=list)
 
 
 class NextAsked(OfModel):
@@ -64,7 +64,7 @@ class NextAsked(OfModel):
     text: Text
     ids: Ids = Field(default_factory=list)
     off: Off = Field(default_factory=list)
-    pulls: Pulls = Field(default_factory=list)
+    interventions: Interventions = Field(default_factory=list)
 
 
 class TranslateAsked(OfModel):
@@ -86,8 +86,8 @@ class CompareAsked(OfModel):
     off: Off = Field(default_factory=list)
 
 
-class EffectAsked(OfModel):
-    """What changes with some parts off."""
+class AblationAsked(OfModel):
+    """What changes with parts off."""
 
     text: Text
     off: Off = Field(default_factory=list)

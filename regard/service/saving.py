@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from regard.errors import nearest
-from regard.inspection.record.inspection import Inspection
+from regard.inspection.inspection import Inspection
 from regard.service.http_errors import NotThere, Refused
 from regard.service.traces import Trace
 

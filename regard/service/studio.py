@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from regard.service.app import answer, make_app, not_there, read_body, sheet
 from regard.service.http_errors import Busy, Malformed
-from regard.service.models import Models
+from regard.service.models import Entry, Models
 from regard.service.requests import (
+    AblationAsked,
     Asked,
     ClassifyAsked,
     CompareAsked,
-    EffectAsked,
     FillAsked,
     NextAsked,
     TraceAsked,
@@ -42,7 +42,7 @@ Body = TypeVar("Body", bound=Asked)
 def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
     """The studio as an application."""
     traces = Traces() if traces is None else traces
-    app = make_app(start=models.warm_up, stop=models.stop)
+    app = make_app(start=lambda: models.warm_up(_warm_up), stop=models.stop)
     app.include_router(_pages())
     app.include_router(_of_models(models), prefix="/studio/api")
     app.include_router(_of_traces(models, traces), prefix="/studio/api")
@@ -77,6 +77,10 @@ def _handlers() -> Any:
     from regard.service import handlers
 
     return handlers
+
+
+def _warm_up(entry: Entry) -> None:
+    _handlers().warm_up(entry)
 
 
 def _comparing() -> Any:
@@ -133,7 +137,7 @@ def _of_traces(models: Models, traces: Traces) -> APIRouter:
 
     @routes.get("/trace/{name}/overview")
     def overview(name: str) -> Response:
-        return sheet(traces[name].overview)
+        return sheet(traces[name].overview_sheet)
 
     @routes.get("/trace/{name}/attention/{kind}/{layer}")
     def attention(name: str, kind: str, layer: int, words: Annotated[int, Query(ge=0, le=1)] = 0) -> Response:
@@ -166,7 +170,7 @@ def _of_files(traces: Traces) -> APIRouter:
         head: int | None = None,
         words: Annotated[int, Query(ge=0, le=1)] = 0,
         query: Annotated[int | None, Query(ge=0)] = None,
-        tab: Literal["look", "translate", "write"] | None = None,
+        tab: Literal["inspect", "translate", "write"] | None = None,
     ) -> Response:
         from regard.service import saving
 
@@ -194,9 +198,9 @@ def _of_words(models: Models, traces: Traces) -> APIRouter:
     def compare(asked: Annotated[CompareAsked, Depends(body_of(CompareAsked))]) -> Response:
         return answer(_comparing().compare(models, traces, asked))
 
-    @routes.post("/effect")
-    def effect(asked: Annotated[EffectAsked, Depends(body_of(EffectAsked))]) -> Response:
-        return answer(_comparing().effect(models, traces, asked))
+    @routes.post("/ablation")
+    def ablation(asked: Annotated[AblationAsked, Depends(body_of(AblationAsked))]) -> Response:
+        return answer(_comparing().ablation(models, traces, asked))
 
     @routes.post("/fill")
     def fill(asked: Annotated[FillAsked, Depends(body_of(FillAsked))]) -> Response:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from regard.service.http_errors import Gone
 
 if TYPE_CHECKING:
-    from regard.inspection.analysis.overview import Glance
-    from regard.inspection.record.inspection import Inspection
+    from regard.inspection.analysis.overview import Overview
+    from regard.inspection.inspection import Inspection
     from regard.service.models import Entry, Loaded
 
 MOST = 64
@@ -24,21 +24,21 @@ BYTES = 1 << 29
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What a model did with a sentence, and all that was found at a glance."""
+    """The inspection of a sentence and its overview."""
 
     id: str
     entry: Entry
     loaded: Loaded
     seen: Inspection
-    glance: Glance
+    overview: Overview
     told: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def overview(self) -> bytes:
+    def overview_sheet(self) -> bytes:
         """The sheet of all small maps."""
-        from regard.inspection.render.payload import overview
+        from regard.inspection.render.payload import overview_sheet
 
-        return overview(self.glance)
+        return overview_sheet(self.overview)
 
     @cached_property
     def size(self) -> int:

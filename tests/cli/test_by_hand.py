@@ -1,4 +1,4 @@
-"""`regard attend`: the lectures' digits on the screen, one's own matrices, and one line for every mistake."""
+"""`regard by-hand`: the lectures' digits, your own matrices, and one line for every mistake."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from regard.cli.app import run
 
 
 @pytest.fixture
-def attend(capsys):
+def by_hand(capsys):
     """Run the command and give what it printed."""
 
     def call(*arguments: str) -> str:
-        assert run(["attend", *arguments]) == 0
+        assert run(["by-hand", *arguments]) == 0
         printed = capsys.readouterr()
         assert printed.err == ""
         return printed.out
@@ -34,31 +34,31 @@ def block(text: str, title: str) -> str:
     return "\n".join(lines[:end])
 
 
-def test_without_arguments_the_examples_are_listed(attend):
-    text = attend()
+def test_without_arguments_the_examples_are_listed(by_hand):
+    text = by_hand()
     for example in ("A  two-words", "B  three-inputs", "C  masked", "D  context", "--wq wq.csv"):
         assert example in text
-    assert [example["letter"] for example in json.loads(attend("--json"))] == ["A", "B", "C", "D"]
+    assert [example["letter"] for example in json.loads(by_hand("--json"))] == ["A", "B", "C", "D"]
 
 
 def test_the_list_needs_no_torch():
-    code = "from regard.cli.app import run; import sys; run(['attend']); sys.exit('torch' in sys.modules)"
+    code = "from regard.cli.app import run; import sys; run(['by-hand']); sys.exit('torch' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, timeout=300).returncode == 0
     )
 
 
 @pytest.mark.parametrize("name", ["A", "a", "two-words"])
-def test_two_words(attend, name):
-    text = attend(name)
+def test_two_words(by_hand, name):
+    text = by_hand(name)
     assert "Thinking [      112       96 ]" in block(text, "2  Score")
     assert "Thinking [       14       12 ]" in block(text, "3  Divide")
     assert "Thinking [   0.8808   0.1192 ]  Σ 1" in block(text, "4  Softmax")
     assert "Thinking = 0.8808 Thinking + 0.1192 Machines" in block(text, "5  Weigh")
 
 
-def test_three_inputs(attend):
-    text = attend("B")
+def test_three_inputs(by_hand):
+    text = by_hand("B")
     made = block(text, "1  Project")
     for row in ("⎡ 1 0 2 ⎤", "⎢ 2 2 2 ⎥", "⎣ 2 1 3 ⎦", "⎡ 0 1 1 ⎤", "⎢ 4 4 0 ⎥", "⎣ 2 3 1 ⎦", "⎢ 2 8 0 ⎥"):
         assert row in made
@@ -76,27 +76,27 @@ def test_three_inputs(attend):
         assert row in output
 
 
-def test_three_inputs_rounded_early_and_why_that_differs(attend):
-    text = block(attend("B"), "≈  Rounded")
+def test_three_inputs_rounded_early_and_why_that_differs(by_hand):
+    text = block(by_hand("B"), "≈  Rounded")
     for row in ("0.0 0.5 0.5", "0.0 1.0 0.0", "0.0 0.9 0.1", "2.0 7.0 1.5", "2.0 8.0 0.0", "2.0 7.8 0.3"):
         assert f" {row} " in text
     words = " ".join(text.split())
     assert "well-known worked example" in words
-    assert "Plain rounding would make 0.0634, 0.4683, 0.4683 into 0.1, 0.5, 0.5, which is 1.1 in all" in words
+    assert "Plain rounding would make 0.0634, 0.4683, 0.4683 into 0.1, 0.5, 0.5, which sum to 1.1" in words
 
 
-def test_three_inputs_divided(attend):
-    assert "0.1361 0.4319 0.4319" in block(attend("B"), "√  With the division")
-    scaled = attend("B", "--scale")
+def test_three_inputs_divided(by_hand):
+    assert "0.1361 0.4319 0.4319" in block(by_hand("B"), "√  With the division")
+    scaled = by_hand("B", "--scale")
     assert "0.1361  0.4319  0.4319" in block(scaled, "4  Softmax")
     assert "√  With the division" not in scaled
     assert "well-known" not in scaled
 
 
-def test_the_decks_questions_are_answered(attend):
-    text = block(attend("B"), "?  Questions")
+def test_the_decks_questions_are_answered(by_hand):
+    text = block(by_hand("B"), "?  Questions")
     assert "How many weight matrices are learned? 3: W^Q, W^K, W^V" in text
-    for line in ("input 1 → input 2 and input 3 alike", "input 2 → input 2\n", "input 3 → input 2"):
+    for line in ("input 1 → input 2 and input 3 equally", "input 2 → input 2\n", "input 3 → input 2"):
         assert line in text
 
 
@@ -118,54 +118,56 @@ word 6 ⎣      ∙      ∙      ∙      ∙      ∙ 0.0344 ⎦
 """
 
 
-def test_a_masked_pattern(attend):
-    text = attend("C")
+def test_a_masked_pattern(by_hand):
+    text = by_hand("C")
     for line in SIX_ROWS.split("\n")[1:-1]:
         assert line in block(text, "M  Mask")
     assert "word 5 ⎢ 0.4652 0.0148 0.2197 0.0623 0.2380      ∙ ⎥  Σ 1" in block(text, "4  Softmax")
 
 
-def test_a_masked_pattern_turned_has_a_column_for_each_query(attend):
-    text = attend("C", "--turned")
+def test_a_masked_pattern_turned_has_a_column_for_each_query(by_hand):
+    text = by_hand("C", "--transpose")
     for line in SIX_COLUMNS.split("\n")[1:-1]:
         assert line in block(text, "4  Softmax")
     assert "below the diagonal" in " ".join(text.split())
 
 
-def test_words_in_context(attend):
-    text = block(attend("D"), "5  Weigh")
+def test_words_in_context(by_hand):
+    text = block(by_hand("D"), "5  Weigh")
     assert " Python = 0.4 Python + 0.4 crawls + 0.2 quickly" in text
     assert " crawls = 0.3 Python + 0.6 crawls + 0.1 quickly" in text
     assert "quickly = 0.1 Python + 0.1 crawls + 0.8 quickly" in text
 
 
-def test_the_six_steps_of_one_word(attend):
-    text = attend("B", "--row", "0")
+def test_the_six_steps_of_one_word(by_hand):
+    text = by_hand("B", "--row", "0")
     for step, line in {
-        "1  Make": "q2 = 1·1 + 0·0 + 1·1 + 0·1 = 2",
+        "1  Compute": "q2 = 1·1 + 0·0 + 1·1 + 0·1 = 2",
         "2  Score": "input 2 1·4 + 0·4 + 2·0 = 4",
-        "3  Divide": "left out here",
+        "3  Divide": "not done here",
         "4  Softmax": "input 1 e^(2 - 4) = 0.1353 / 2.1353 = 0.0634",
         "5  Weigh": "input 3 0.4683 × [ 2 6 3 ] = [ 0.9366 2.8099 1.4049 ]",
         "6  Sum": "input 1 = [ 1.9366 6.6831 1.5951 ]",
         "≈  Rounded": "input 1 = [ 2.0 7.0 1.5 ]",
     }.items():
         assert line in block(text, step)
-    assert "Thinking 112 / 8 = 14" in attend("A", "--row", "0")
-    assert "e^-∞" in attend("C", "--row", "3")
-    cosine = attend("--q", "3 4", "--k", "6 8; -3 -4", "--similarity", "cosine", "--row", "0")
+    assert "Thinking 112 / 8 = 14" in by_hand("A", "--row", "0")
+    assert "e^-∞" in by_hand("C", "--row", "3")
+    cosine = by_hand("--q", "3 4", "--k", "6 8; -3 -4", "--similarity", "cosine", "--row", "0")
     assert "0 (3·6 + 4·8) / (5 · 10)      = 1\n" in cosine
     assert "1 (3·(-3) + 4·(-4)) / (5 · 5) = -1\n" in cosine
 
 
-def test_the_loose_slides_are_said_kindly(attend):
-    three, six = (" ".join(attend(name).split()) for name in "BC")
+def test_the_loose_slides_are_said_kindly(by_hand):
+    three, six = (" ".join(by_hand(name).split()) for name in "BC")
     assert "A value is not a relevance" in three
     assert "Softmax is taken over the scores alone" in three
-    assert "a score of 0 or below does not mean “ignore”" in three
+    assert "A score of 0 or below does not mean “ignore”" in three
     assert "M holds 0 and -∞ and is added after the division" in six
-    assert "QᵀK is what QKᵀ is with a token as a row" in " ".join(attend("B", "--turned").split())
-    cosine = attend("--q", "3 4", "--k", "6 8; -3 -4", "--similarity", "cosine")
+    assert "QᵀK has the same numbers as QKᵀ with a token as a row" in " ".join(
+        by_hand("B", "--transpose").split()
+    )
+    cosine = by_hand("--q", "3 4", "--k", "6 8; -3 -4", "--similarity", "cosine")
     assert "only where both have length 1" in " ".join(cosine.split())
 
 
@@ -175,7 +177,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return powers / powers.sum(-1, keepdims=True)
 
 
-def test_own_matrices_as_json_equal_numpy(attend, tmp_path):
+def test_own_matrices_as_json_equal_numpy(by_hand, tmp_path):
     random = np.random.default_rng(0)
     x, wq, wk, wv = (random.normal(size=shape) for shape in ((5, 4), (4, 3), (4, 3), (4, 2)))
     np.save(tmp_path / "x.npy", x)
@@ -184,7 +186,7 @@ def test_own_matrices_as_json_equal_numpy(attend, tmp_path):
     (tmp_path / "wv.json").write_text(json.dumps(wv.tolist()), encoding="utf-8")
     files = {"--x": "x.npy", "--wq": "wq.csv", "--wk": "wk.txt", "--wv": "wv.json"}
     arguments = [part for name, file in files.items() for part in (name, str(tmp_path / file))]
-    found = json.loads(attend(*arguments, "--causal", "--temperature", "0.7", "--json"))
+    found = json.loads(by_hand(*arguments, "--causal", "--temperature", "0.7", "--json"))
     q, k, v = x @ wq, x @ wk, x @ wv
     scaled = q @ k.T / np.sqrt(3) / 0.7
     weights = softmax(np.where(np.tri(5, dtype=bool), scaled, -np.inf))
@@ -196,23 +198,23 @@ def test_own_matrices_as_json_equal_numpy(attend, tmp_path):
     assert found["divisor"] == pytest.approx(3**0.5)
 
 
-def test_one_row_as_json(attend):
-    whole, one = json.loads(attend("B", "--json")), json.loads(attend("B", "--row", "1", "--json"))
+def test_one_row_as_json(by_hand):
+    whole, one = json.loads(by_hand("B", "--json")), json.loads(by_hand("B", "--row", "1", "--json"))
     assert one["weights"] == whole["weights"][1:2]
     assert one["words"]["query"] == ["input 2"]
 
 
-def test_own_scores_words_and_mask(attend):
-    text = attend(
+def test_own_scores_words_and_mask(by_hand):
+    text = by_hand(
         "--scores", "112 96; 1 2", "--d-k", "64", "--words", "Thinking Machines", "--mask", "0 0; 0 -inf"
     )
     assert "Thinking ⎡   0.8808   0.1192 ⎤" in text
     assert "Machines ⎣   1.0000        ∙ ⎦" in text
 
 
-def test_own_matrices_rounded(attend):
+def test_own_matrices_rounded(by_hand):
     found = json.loads(
-        attend("--q", "1 0; 0 1", "--k", "3 0; 0 3", "--v", "1 0; 0 1", "--round", "2", "--json")
+        by_hand("--q", "1 0; 0 1", "--k", "3 0; 0 3", "--v", "1 0; 0 1", "--round", "2", "--json")
     )
     rounded = found["rounded"]
     assert rounded["decimals"] == 2
@@ -230,10 +232,10 @@ def test_own_matrices_rounded(attend):
         (["B", "--similarity", "additive"], "additive has trained weights; by hand there are cosine, dot"),
         (["B", "--wq", "1 0; 0 1"], "X is 3 x 4 and W^Q is 2 x 2; they do not multiply: W^Q needs 4 rows"),
         (["B", "--words", "a b"], "words has 2 (a b); there are 3 to name"),
-        (["A", "--causal"], "1 queries and 2 keys; causal needs as many of both"),
+        (["A", "--causal"], "1 queries and 2 keys; a causal mask needs equal numbers"),
         (["A", "--x", "1 2"], "X and scores; give one of"),
-        (["--causal"], "nothing to begin with; give one of"),
-        (["--x", "1 2; 3"], "X has 2 numbers in row 0 and 1 in row 1; every row needs as many"),
+        (["--causal"], "no input; give one of"),
+        (["--x", "1 2; 3"], "X has 2 numbers in row 0 and 1 in row 1; give every row the same number"),
         (["--x", "1 two"], "X holds 'two', which is not a number; write rows like"),
         (["--x", "1 nan"], "X holds nan; write plain numbers"),
         (["--x", "nowhere.csv"], "X: no file nowhere.csv; check the path, or write rows like"),
@@ -244,12 +246,12 @@ def test_own_matrices_rounded(attend):
             "K is 2 x 1 and V is 1 x 1; both need a row for every word",
         ),
         (["--q", "1", "--k", "1", "--mask", "1 1"], "mask is 1 x 2; it must be 1 x 1, a row for every query"),
-        (["--q", " ".join("1" * 65), "--k", "1"], "Q is 1 x 65; by hand 64 rows or columns are the most"),
-        (["--scores", "1 2"], "scores alone do not tell d_k, whose root divides them; add --d-k 64"),
+        (["--q", " ".join("1" * 65), "--k", "1"], "Q is 1 x 65; give at most 64 rows and columns"),
+        (["--scores", "1 2"], "scores need d_k, whose root divides them; add --d-k 64"),
     ],
 )
 def test_a_mistake_is_one_line_and_exits_2(capsys, arguments, message):
-    assert run(["attend", *arguments]) == 2
+    assert run(["by-hand", *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("error: ")
@@ -259,7 +261,7 @@ def test_a_mistake_is_one_line_and_exits_2(capsys, arguments, message):
 
 
 def test_as_a_program_its_output_is_plain_text():
-    command = [sys.executable, "-m", "regard", "attend", "B"]
+    command = [sys.executable, "-m", "regard", "by-hand", "B"]
     result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=300)
     assert (result.returncode, result.stderr) == (0, "")
     assert "\x1b" not in result.stdout

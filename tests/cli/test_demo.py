@@ -101,6 +101,6 @@ def test_a_built_in_name_stands_for_its_folder(small, capsys, monkeypatch, tmp_p
     assert "regard demo makes it" in capsys.readouterr().err
     assert run(["demo", *small]) == 0
     monkeypatch.setattr("regard.demo.story.model_store.trained_folder", lambda name: small[1])
-    for command in (["translate", "demo", "I am a student"], ["look", "demo", "I am a student"]):
+    for command in (["translate", "demo", "I am a student"], ["inspect", "demo", "I am a student"]):
         assert run(command) == 0
     assert run(["translate", "./demo", "I am a student"]) == 1

@@ -1,4 +1,4 @@
-"""`regard look`: a saved model's attention on the screen, as JSON and in files; a mistake is one line."""
+"""`regard inspect`: a saved model's attention on the screen, as JSON and in files; a mistake is one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from regard.checkpoints.folder import save_model
 from regard.cli.app import run
 from regard.inference.loading import load
-from regard.inspection.record.inspection import inspect
+from regard.inspection.inspection import inspect
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.pair import Tokenizers
@@ -39,11 +39,11 @@ def folders(tmp_path_factory):
 
 
 @pytest.fixture
-def look(capsys, folders):
+def inspected(capsys, folders):
     """Run the command on the model of a family and give what it printed."""
 
     def call(*arguments: str, text: str = TIRED, family: str = "encoder-decoder") -> str:
-        code = run(["look", str(folders[family]), text, *arguments])
+        code = run(["inspect", str(folders[family]), text, *arguments])
         printed = capsys.readouterr()
         assert (code, printed.err) == (0, "")
         return printed.out
@@ -51,44 +51,44 @@ def look(capsys, folders):
     return call
 
 
-def test_all_heads_of_the_last_layer(look):
-    text = look()
+def test_all_heads_of_the_last_layer(inspected):
+    text = inspected()
     assert f"source  {TIRED}" in text
     assert "Cross attention, layer 1, 4 heads" in text
     assert all(f"head {head}" in text for head in range(4))
-    assert "Kinds here: encoder (layers 0 to 1), decoder" in text
+    assert "Kinds of attention: encoder (layers 0 to 1), decoder" in text
     assert "\x1b" not in text  # no colours where there is no terminal
 
 
-def test_what_is_worth_a_first_look(look):
-    text = look()
+def test_what_is_worth_a_first_look(inspected):
+    text = inspected()
     said = " ".join(text.split())
     assert re.search(
         r"The step that writes .+ looks at “.+”: 0\.\d\d\. --kind cross --layer 1 --head \d", said
     )
-    first = json.loads(look("--json"))["first"]
+    first = json.loads(inspected("--json"))["first"]
     assert (first["kind"], first["layer"]) == ("cross", 1)
     assert first["caption"] in said
-    assert "first" not in json.loads(look("--json", "--kind", "cross"))
+    assert "first" not in json.loads(inspected("--json", "--kind", "cross"))
 
 
-def test_one_head_large(look):
-    text = look("--kind", "encoder", "--layer", "0", "--head", "3")
+def test_one_head_large(inspected):
+    text = inspected("--kind", "encoder", "--layer", "0", "--head", "3")
     assert "Encoder attention, layer 0, head 3" in text
     assert "Percent of each row" in text
 
 
-def test_one_word(look):
-    assert "head by head" in look("--query", "it")
-    text = look("--query", "it", "--layer", "1", "--head", "2", "--words")
+def test_one_word(inspected):
+    assert "head by head" in inspected("--query", "it")
+    text = inspected("--query", "it", "--layer", "1", "--head", "2", "--words")
     assert "Encoder attention, layer 1, head 2" in text
     assert "What “it” looks at" in text
-    assert "layer 0 head 0" not in look("--query", "7", "--layer", "1")
-    assert "What “il” looks at" in look("--query", "il", "--head", "0", "--target", "il elle")
+    assert "layer 0 head 0" not in inspected("--query", "7", "--layer", "1")
+    assert "What “il” looks at" in inspected("--query", "il", "--head", "0", "--target", "il elle")
 
 
-def test_what_is_printed_is_what_python_sees(look, folders):
-    told = json.loads(look("--json", "--kind", "cross", "--layer", "0"))
+def test_what_is_printed_is_what_python_sees(inspected, folders):
+    told = json.loads(inspected("--json", "--kind", "cross", "--layer", "0"))
     seen = inspect(load(folders["encoder-decoder"]), TIRED)
     assert np.array_equal(np.array(told["attention"], np.float32), seen.attention("cross", 0))
     assert (told["kind"], told["layer"], told["head"]) == ("cross", 0, None)
@@ -101,48 +101,48 @@ def test_what_is_printed_is_what_python_sees(look, folders):
         "end": 10,
         "special": None,
     }
-    one = json.loads(look("--json", "--kind", "encoder", "--head", "2", "--words"))
+    one = json.loads(inspected("--json", "--kind", "encoder", "--head", "2", "--words"))
     assert np.array(one["attention"]).shape == (10, 10)
 
 
-def test_two_sentences(look):
-    text = look("--query", "it", "--compare", WIDE)
+def test_two_sentences(inspected):
+    text = inspected("--query", "it", "--compare", WIDE)
     assert "tired/wide" in text
-    assert "Encoder attention: where the attention of “it” went" in text
-    told = json.loads(look("--query", "it", "--compare", WIDE, "--json"))
+    assert "Encoder attention: how the attention of “it” changes" in text
+    told = json.loads(inspected("--query", "it", "--compare", WIDE, "--json"))
     assert "tired/wide" in told["pairs"]["source"]
     assert len(told["changes"]) == 8
 
 
-def test_the_heads_that_link_two_words(look):
-    text = look("--rank", "it", "animal")
+def test_the_heads_that_link_two_words(inspected):
+    text = inspected("--rank", "it", "animal")
     assert "Which heads let “it” look at “animal”" in text
-    assert "times an even share" in text
-    ranking = json.loads(look("--rank", "it", "animal", "--json"))["ranking"]
+    assert "times the even share" in text
+    ranking = json.loads(inspected("--rank", "it", "animal", "--json"))["ranking"]
     assert len(ranking) == 8
     assert ranking[0]["weight"] >= ranking[-1]["weight"]
     assert f"{ranking[0]['kind']} {ranking[0]['layer']}.{ranking[0]['head']}" in text
 
 
-def test_a_head_switched_off(look):
-    text = look("--off", "encoder.1.2", "--off", "cross.0.0", "--kind", "encoder")
+def test_a_head_switched_off(inspected):
+    text = inspected("--off", "encoder.1.2", "--off", "cross.0.0", "--kind", "encoder")
     assert "Without encoder.1.2, cross.0.0" in text
     assert "times as likely" in text
-    effect = json.loads(look("--off", "encoder.1.2", "--json"))["effect"]
-    assert effect["off"] == ["encoder.1.2"]
-    assert effect["change"] == pytest.approx(effect["without"] - effect["log_probability"])
+    ablation = json.loads(inspected("--off", "encoder.1.2", "--json"))["ablation"]
+    assert ablation["off"] == ["encoder.1.2"]
+    assert ablation["change"] == pytest.approx(ablation["without"] - ablation["log_probability"])
 
 
-def test_models_that_write_and_models_that_read(look):
-    assert "Decoder attention, layer 1, 4 heads" in look(family="decoder-only")
-    assert "ran. it was" in look("--target", " it was", family="decoder-only")
-    assert "<mask>" in look("--head", "0", text="The [MASK] ran.", family="encoder-only")
-    assert "Encoder attention" in look("--off", "scaling", "--query", "it", family="encoder-only")
+def test_models_that_write_and_models_that_read(inspected):
+    assert "Decoder attention, layer 1, 4 heads" in inspected(family="decoder-only")
+    assert "ran. it was" in inspected("--target", " it was", family="decoder-only")
+    assert "<mask>" in inspected("--head", "0", text="The [MASK] ran.", family="encoder-only")
+    assert "Encoder attention" in inspected("--off", "scaling", "--query", "it", family="encoder-only")
 
 
 @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.csv", "a.npz", "a.html"])
-def test_files(look, tmp_path, name):
-    assert look("--save", str(tmp_path / name)).strip() == str(tmp_path / name)
+def test_files(inspected, tmp_path, name):
+    assert inspected("--save", str(tmp_path / name)).strip() == str(tmp_path / name)
     assert (tmp_path / name).stat().st_size > 500
 
 
@@ -153,7 +153,7 @@ def test_files(look, tmp_path, name):
         (["--head", "7"], "no head 7; there are 4, counted from 0"),
         (["--kind", "crss"], "unknown kind of attention 'crss'; did you mean cross?"),
         (["--query", "anmal"], "no word 'anmal' in the source; did you mean animal?"),
-        (["--compare", WIDE], "comparing is done for one word; name it with --query"),
+        (["--compare", WIDE], "--compare needs one word; name it with --query"),
         (["--rank", "it", "xyz"], "no attention goes from 'it' to 'xyz'"),
         (["--off", "encoder.9.9"], "no encoder attention in layer 9; there are 2, counted from 0"),
         (["--off", "scalding"], "nothing in this model is called 'scalding'"),
@@ -168,7 +168,7 @@ def test_files(look, tmp_path, name):
     ],
 )
 def test_a_mistake_is_one_line(capsys, folders, arguments, message):
-    assert run(["look", str(folders["encoder-decoder"]), TIRED, *arguments]) == 2
+    assert run(["inspect", str(folders["encoder-decoder"]), TIRED, *arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"error: {message}") or message in printed.err
@@ -176,12 +176,13 @@ def test_a_mistake_is_one_line(capsys, folders, arguments, message):
 
 
 def test_a_folder_that_is_none(capsys, tmp_path):
-    assert run(["look", str(tmp_path / "nowhere"), TIRED]) == 1
+    assert run(["inspect", str(tmp_path / "nowhere"), TIRED]) == 1
     assert capsys.readouterr().err.startswith("error: ")
 
 
 def test_a_file_that_cannot_be_written(capsys, folders, tmp_path):
     assert (
-        run(["look", str(folders["encoder-decoder"]), TIRED, "--save", str(tmp_path / "no" / "a.csv")]) == 1
+        run(["inspect", str(folders["encoder-decoder"]), TIRED, "--save", str(tmp_path / "no" / "a.csv")])
+        == 1
     )
     assert "No such file or directory" in capsys.readouterr().err

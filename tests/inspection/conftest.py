@@ -8,7 +8,7 @@ import torch
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
-from regard.inspection.record.inspection import Inspection, inspect
+from regard.inspection.inspection import Inspection, inspect
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.pair import Tokenizers
@@ -63,7 +63,7 @@ def subject(tokenizer: Tokenizer, variant: str = "paper", family: str = "encoder
     return Writer(model, tokenizer) if family == "decoder-only" else Reader(model, tokenizer)
 
 
-def look(
+def inspected(
     tokenizer: Tokenizer, variant: str = "paper", family: str = "encoder-decoder", **asked
 ) -> Inspection:
     """An inspection of the lectures' sentence."""

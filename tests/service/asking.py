@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from regard.inference.loading import load
-from regard.inspection.record.inspection import Inspection, inspect
-from regard.inspection.record.tokens import Side
+from regard.inspection.inspection import inspect
 
 TEXTS = {
     "small": "The animal was too tired.",
@@ -16,12 +15,5 @@ TEXTS = {
 
 
 def seen_by_python(models, name, text=None, off=()):
-    """The same sentence, inspected without any service; a translation is the greedy one."""
-    subject, text = load(models[name].home.model), text or TEXTS[name]
-    if name not in ("small", "translate"):
-        return inspect(subject, text, off=off)
-    tokenizer = subject.tokenizers.source
-    ids = subject.translate(text, beams=1, off=off).tokens.ids.tolist()
-    source = Side.of_text("source", tokenizer, text, last=[tokenizer.end])
-    said = [number for number in ids if number != tokenizer.end]
-    return Inspection(subject.model, source, Side.of_ids("target", tokenizer, said, [tokenizer.start]), off)
+    """The same sentence, inspected without the service."""
+    return inspect(load(models[name].home.model), text or TEXTS[name], off=off)

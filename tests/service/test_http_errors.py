@@ -46,27 +46,27 @@ def test_a_malformed_request(client, body, said):
     assert client.post(API + "trace", json=SMALL).status_code == 200
 
 
-def pull(**changes):
+def intervention(**changes):
     return {"kind": "encoder", "layer": 0, "head": 0, "query": 0, "row": [1.0, 0.0, 0.0, 0.0], **changes}
 
 
 @pytest.mark.parametrize(
-    ("pulls", "status", "said"),
+    ("interventions", "status", "said"),
     [
-        ([pull(row=[float("nan")])], 422, "pulls.0.row.0: input should be a finite number"),
-        ([pull(row=[float("inf")])], 422, "pulls.0.row.0: input should be a finite number"),
-        ([pull(row=[2.0])], 422, "pulls.0.row.0: input should be less than or equal to 1"),
-        ([pull(row=["1"])], 422, "pulls.0.row.0: input should be a valid number"),
-        ([pull(more=1)], 422, "unknown key 'pulls.0.more'; leave it out"),
-        ([pull()] * 65, 422, "pulls has more than 64 entries; send fewer"),
-        ([pull(row=[1.0])], 400, "a pulled row of 1 numbers; this one has 4 keys"),
-        ([pull(query=4)], 400, "no query 4; the source has 4 tokens"),
-        ([pull(layer=7)], 400, "no layer 7 of encoder attention; there are 2"),
-        ([pull(kind="x")], 400, "unknown kind of attention 'x'"),
+        ([intervention(row=[float("nan")])], 422, "interventions.0.row.0: input should be a finite number"),
+        ([intervention(row=[float("inf")])], 422, "interventions.0.row.0: input should be a finite number"),
+        ([intervention(row=[2.0])], 422, "interventions.0.row.0: input should be less than or equal to 1"),
+        ([intervention(row=["1"])], 422, "interventions.0.row.0: input should be a valid number"),
+        ([intervention(more=1)], 422, "unknown key 'interventions.0.more'; leave it out"),
+        ([intervention()] * 65, 422, "interventions has more than 64 entries; send fewer"),
+        ([intervention(row=[1.0])], 400, "the intervention has 1 weights; this row has 4 keys"),
+        ([intervention(query=4)], 400, "no query 4; the source has 4 tokens"),
+        ([intervention(layer=7)], 400, "no layer 7 of encoder attention; there are 2"),
+        ([intervention(kind="x")], 400, "unknown kind of attention 'x'"),
     ],
 )
-def test_a_pull_that_cannot_be(client, pulls, status, said):
-    found = client.post(API + "trace", content=json.dumps({**SMALL, "pulls": pulls}))
+def test_an_intervention_that_cannot_be(client, interventions, status, said):
+    found = client.post(API + "trace", content=json.dumps({**SMALL, "interventions": interventions}))
     assert found.status_code == status
     assert found.json()["error"].startswith(said)
 
@@ -85,7 +85,7 @@ def test_a_pull_that_cannot_be(client, pulls, status, said):
         ({"snapshot": 7}, 404, "small has no snapshot of step 7; it has 0, 20"),
         ({"model": "smal"}, 404, "no model 'smal' here; did you mean small?"),
         ({"model": "../small"}, 404, "no model '../small' here"),
-        ({"model": "fill", "text": "a", "target": "b"}, 400, "a model that reads has no target"),
+        ({"model": "fill", "text": "a", "target": "b"}, 400, "an encoder-only model has no target"),
     ],
 )
 def test_what_does_not_fit_the_model(client, changes, status, said):
@@ -152,7 +152,7 @@ def test_a_search_that_cannot_be(client, changes, said):
         ("save.svg?kind=up", 400, "unknown kind of attention 'up'"),
         ("save.csv?head=9", 400, "no head 9"),
         ("save.csv?head=one", 422, "head: input should be a valid integer"),
-        ("save.html?tab=nowhere", 422, "tab: input should be 'look', 'translate' or 'write'"),
+        ("save.html?tab=nowhere", 422, "tab: input should be 'inspect', 'translate' or 'write'"),
         ("save.html?query=-1", 422, "query: input should be greater than or equal to 0"),
         ("save.html?query=99", 400, "no token 99"),
         ("save.npz?words=2", 422, "words: input should be less than or equal to 1"),

@@ -176,10 +176,11 @@ assert "torch" in sys.modules
 
 def test_models_are_loaded_behind_the_scenes(demo_run, monkeypatch):
     from regard.service import models as room
+    from regard.service.handlers import warm_up
 
     monkeypatch.setattr(room, "PATIENCE", 0.0)
     models = open_models([str(demo_run)])
-    models._warm_up()
+    models._warm_up(warm_up)
     assert list(models["small"]._loaded) == [models["small"].home.model]
 
 
@@ -187,15 +188,12 @@ def test_a_model_that_cannot_be_loaded_does_not_end_the_others(models, monkeypat
     from regard.service import models as room
 
     monkeypatch.setattr(room, "PATIENCE", 0.0)
-    from regard.service import handlers
-
     tried = []
 
     def fail(entry):
         tried.append(entry.name)
         raise NotReady(f"{entry.name} is broken")
 
-    monkeypatch.setattr(handlers, "rehearse", fail)
-    Models(models.entries.values())._warm_up()
+    Models(models.entries.values())._warm_up(fail)
     assert tried == list(models.entries)
     assert "classify is broken" in caplog.text

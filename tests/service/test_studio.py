@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.inference.loading import load
-from regard.inspection.record.inspection import inspect
+from regard.inspection.inspection import inspect
 from regard.inspection.render.payload import unpack
 from regard.service.http_errors import NotThere
 from regard.service.studio import VIEW, file_of
@@ -67,13 +67,14 @@ def test_every_number_is_the_models_own(ask, read_sheet, models, name):
             assert np.abs(found["weights"] - seen.attention(kind, layer)).max() < 5e-4
             merged = read_sheet(trace, f"attention/{kind}/{layer}?words=1").arrays["weights"]
             assert np.abs(merged - seen.attention(kind, layer, words=True)).max() < 5e-4
-        steps = read_sheet(trace, f"steps/{kind}/1/2/3")
+        query = min(3, len(seen.sides(kind)[0]) - 1)
+        steps = read_sheet(trace, f"steps/{kind}/1/2/{query}")
         assert steps.meta["agree"]
-        assert np.allclose(steps.arrays["weights"], seen.attention(kind, 1, 2)[3], atol=1e-6)
+        assert np.allclose(steps.arrays["weights"], seen.attention(kind, 1, 2)[query], atol=1e-6)
     overview = read_sheet(trace, "overview").arrays
     assert {kind: maps.shape[:2] for kind, maps in overview.items()} == dict.fromkeys(seen.kinds, (2, 4))
     if name != "classify":
-        assert np.allclose(read_sheet(trace, "next/2").arrays["logits"], seen.logits[2], atol=1e-5)
+        assert np.allclose(read_sheet(trace, "next/1").arrays["logits"], seen.logits[1], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -127,32 +128,32 @@ def test_a_snapshot_is_another_model(ask, read_sheet, models):
         assert trace["log_probability"] == pytest.approx(seen.log_probability, abs=1e-4)
 
 
-def test_a_pull_moves_what_follows(ask, read_sheet):
+def test_an_intervention_moves_what_follows(ask, read_sheet):
     asked = {"model": "small", "text": TEXTS["small"], "target": "la rue"}
     keys = len(ask("trace", **asked).json()["sides"]["source"]["tokens"])
-    pull = {"kind": "cross", "layer": 1, "head": 0, "query": 1, "row": [1.0, *[0.0] * (keys - 1)]}
-    whole, pulled = ask("trace", **asked).json(), ask("trace", **asked, pulls=[pull]).json()
-    assert read_sheet(pulled, "attention/cross/1").arrays["weights"][0, 1].tolist() == pull["row"]
-    before, after = (read_sheet(each, "next/1").arrays["logits"] for each in (whole, pulled))
+    intervention = {"kind": "cross", "layer": 1, "head": 0, "query": 1, "row": [1.0, *[0.0] * (keys - 1)]}
+    whole, changed = ask("trace", **asked).json(), ask("trace", **asked, interventions=[intervention]).json()
+    assert read_sheet(changed, "attention/cross/1").arrays["weights"][0, 1].tolist() == intervention["row"]
+    before, after = (read_sheet(each, "next/1").arrays["logits"] for each in (whole, changed))
     assert np.abs(before - after).max() > 1e-3
-    unmoved = [read_sheet(each, "next/0").arrays["logits"] for each in (whole, pulled)]
+    unmoved = [read_sheet(each, "next/0").arrays["logits"] for each in (whole, changed)]
     assert np.allclose(*unmoved, atol=1e-5)
 
 
-def test_a_pull_lets_the_translation_be_written_anew(ask):
+def test_an_intervention_lets_the_translation_be_written_anew(ask):
     asked = {"model": "translate", "text": TEXTS["translate"]}
     whole = ask("trace", **asked).json()
     keys = len(whole["sides"]["source"]["tokens"])
-    pulls = [
+    interventions = [
         {"kind": "encoder", "layer": layer, "head": head, "query": query, "row": [1.0, *[0.0] * (keys - 1)]}
         for layer in range(2)
         for head in range(4)
         for query in range(min(keys, 8))
     ][:64]
-    pulled = ask("trace", **asked, pulls=pulls).json()
-    assert pulled["translation"] != whole["translation"]
+    changed = ask("trace", **asked, interventions=interventions).json()
+    assert changed["translation"] != whole["translation"]
     kept = [token["id"] for token in whole["sides"]["target"]["tokens"][1:]]
-    again = ask("trace", **asked, pulls=pulls, target_ids=kept).json()
+    again = ask("trace", **asked, interventions=interventions, target_ids=kept).json()
     assert again["translation"] == whole["translation"]
 
 
@@ -283,3 +284,17 @@ def test_a_name_leads_nowhere_but_into_its_folder(tmp_path, name):
     for asked in (name, str(tmp_path / "secret.js")):
         with pytest.raises(NotThere):
             file_of(view, asked)
+
+
+def test_the_inspected_translation_is_the_default_one(ask, models):
+    translator = load(models["translate"].home.model)
+    heads = [["cross", layer, head] for layer in range(2) for head in range(3)]
+    differs = 0
+    for text in ("the red cat sees the dog.", "the dog", "the cat sees the red dog.", "the old bird sings."):
+        for off in ([], heads, ["positions"], ["residual"]):
+            parts = [part if isinstance(part, str) else tuple(part) for part in off]
+            expected = translator.translate(text, off=parts).text
+            assert ask("trace", model="translate", text=text, off=off).json()["translation"] == expected
+            assert inspect(translator, text, off=parts).target.text == expected
+            differs += expected != translator.translate(text, beams=1, off=parts).text
+    assert differs  # a greedy search would have been noticed

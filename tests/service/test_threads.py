@@ -15,14 +15,14 @@ OFF = ([], ["scaling"], [["encoder", 0, 1], ["cross", 1, 2]], [["decoder", 1, 0]
 
 
 def requests() -> list[dict]:
-    """Sentences that differ, with other parts off, some of them pulled; each twice."""
+    """Sentences that differ, with other parts off, some of them changed; each twice."""
     found = []
     for number, noun in enumerate(SUBJECTS):
         for place, adjective in enumerate(ADJECTIVES):
             asked = {"text": f"the {adjective} {noun} sees the dog.", "off": OFF[(number + place) % 4]}
             if (number + place) % 3 == 0:
                 row = [0.0, 1.0]
-                asked["pulls"] = [{"kind": "decoder", "layer": 0, "head": 1, "query": 1, "row": row}]
+                asked["interventions"] = [{"kind": "decoder", "layer": 0, "head": 1, "query": 1, "row": row}]
                 asked["target"] = "le chat"
             found.append({"model": "translate", **asked})
     return found * 2
@@ -35,7 +35,7 @@ def answer(client, asked: dict) -> tuple:
         client.get(f"{API}trace/{trace['trace']}/{route}").content
         for route in ("attention/encoder/1", "attention/cross/0", "next/1", "steps/decoder/1/2/1")
     ]
-    plain = {name: value for name, value in asked.items() if name not in ("target", "pulls")}
+    plain = {name: value for name, value in asked.items() if name not in ("target", "interventions")}
     translated = client.post(API + "translate", json={**plain, "beams": 2}).json()
     arrays = [array for sheet in sheets for array in unpack(sheet).arrays.values()]
     return trace["trace"], trace["translation"], translated["text"], arrays

@@ -101,7 +101,7 @@ def first_paint(browser: Browser, home: str, times: int) -> None:
     """From asking for the page to what is seen."""
     painted, drawn = [], []
     with tab(browser, home) as person:
-        person.look()
+        person.inspect()
     for _ in range(times):
         with tab(browser, home) as person:
             person.page.goto(f"{home}/studio", wait_until="commit")
@@ -122,7 +122,7 @@ def timed(page: Page, event: str, act: Callable[[], None], pause: int = 500) -> 
 def keystroke(browser: Browser, home: str, times: int) -> None:
     """From a key to the matrix of the new sentence."""
     with tab(browser, home) as person:
-        person.look()
+        person.inspect()
         person.field.click()
         person.page.keyboard.press("End")
         found = []
@@ -135,7 +135,7 @@ def keystroke(browser: Browser, home: str, times: int) -> None:
 def hovering(browser: Browser, home: str, times: int) -> None:
     """What a frame costs while the pointer goes over 100 x 100 cells."""
     with tab(browser, home) as person:
-        person.look(text=" ".join(WORDS[:98]), kind="encoder", layer=0, head=0, words=0)
+        person.inspect(text=" ".join(WORDS[:98]), kind="encoder", layer=0, head=0, words=0)
         box = person.page.locator(".picture-matrix .matrix-stage").bounding_box()
         assert box is not None
         draw = np.random.default_rng(1)
@@ -149,7 +149,7 @@ def many_tokens(browser: Browser, home: str, times: int) -> None:
     """A text of 512 tokens, drawn; of which the model; and another layer of the same."""
     drawn, modelled, layers = [], [], []
     with tab(browser, home) as person:
-        person.look(text="word1 word2", kind="encoder", layer=0, head=0, words=0)
+        person.inspect(text="word1 word2", kind="encoder", layer=0, head=0, words=0)
         for number in range(times):
             text = " ".join(WORDS[number : number + 510])
             drawn.append(timed(person.page, "input", lambda text=text: person.field.fill(text), 2000))

@@ -73,7 +73,7 @@ class Person:
         said = {role: self.page.get_by_role(role).all_inner_texts() for role in ("alert", "status")}
         return f"{self.page.url} says {said}; its console: {self.heard}"
 
-    def look(self, **chosen: Any) -> Person:
+    def inspect(self, **chosen: Any) -> Person:
         """Open the tab Look and wait for its picture and its steps."""
         self.visit(**chosen)
         expect(self.page.get_by_role("heading", name=re.compile(r", head \d+:"))).to_be_visible()

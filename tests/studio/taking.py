@@ -17,7 +17,7 @@ from .person import Person
 
 # These are digits and nothing drawn: they have no PNG and no SVG.
 TABLES = {
-    "the steps of this cell", "pulled row", "one head in both sentences", "what the model makes of them",
+    "the steps of this cell", "intervention", "one head in both sentences", "what the model makes of them",
 }  # fmt: skip
 
 # Chromium silently drops what a page saves beyond ten files a second; a person is slower.

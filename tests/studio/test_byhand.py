@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from regard.inspection.by_hand.arithmetic import round_to_whole
+from regard.inspection.by_hand.solution import round_to_whole
 
 pytestmark = pytest.mark.xdist_group("browser")
 

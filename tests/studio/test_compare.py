@@ -101,9 +101,9 @@ def test_a_second_sentence_is_typed(tab, inspect):
     )
 
 
-def test_the_head_that_changed_is_opened_in_look(tab, person, both):
+def test_the_head_that_changed_is_opened_in_inspect(tab, person, both):
     best = both.changes("it", "source")[0]
-    tab.get_by_role("button", name="Open this head in Look").click()
+    tab.get_by_role("button", name="Open this head in Inspect").click()
     heading = re.compile(f"^Encoder, layer {best.layer}, head {best.head}")
     expect(person.page.get_by_role("heading", name=heading)).to_be_visible()
     assert values(person.page.locator(".words.source button")), "shaded by that head"

@@ -16,11 +16,11 @@ from .watching import violations, visitor
 pytestmark = pytest.mark.xdist_group("browser")
 CAT = "The cat sleeps because it is tired."
 WIDE = "The animal didn't cross the street because it was too wide"
-LOOK = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
+INSPECT = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
 PLACES = {
-    "look": LOOK,
-    "lines": dict(**LOOK, picture="lines"),
-    "heads": dict(**LOOK, picture="heads"),
+    "inspect": INSPECT,
+    "lines": dict(**INSPECT, picture="lines"),
+    "heads": dict(**INSPECT, picture="heads"),
     "decoder": dict(model="writing", text="I arrived at the bank", words=0),
     "translate": dict(model="translation", text=CAT, tab="translate"),
     "write": dict(model="writing", text="The quick brown", tab="write"),
@@ -53,7 +53,7 @@ def test_axe_would_find_something(page):
 
 
 def test_the_tour_and_an_error_pass_too(person):
-    person.look(**LOOK)
+    person.inspect(**INSPECT)
     person.button("Tour").click()
     expect(person.page.locator(".tour-card")).to_be_visible()
     assert violations(person.page) == []
@@ -74,7 +74,7 @@ def test_nothing_hangs_over_the_edge(browser, studio, width, height):
 @pytest.mark.parametrize("width", [360, 1920])
 def test_a_narrow_and_a_wide_page_show_the_same_numbers(browser, studio, inspect, width):
     with visitor(browser, studio, viewport={"width": width, "height": 900}) as (context, _):
-        person = Person(context.new_page(), studio).look(**LOOK)
+        person = Person(context.new_page(), studio).inspect(**INSPECT)
         expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
         wanted = person.scale()[np.rint(expected * 255).astype(int)]
         assert np.abs(person.drawn_colours() - wanted).max() <= 4
@@ -95,7 +95,7 @@ def is_focused(locator):
 
 def test_the_keyboard_alone_is_enough(person, inspect):
     """Nothing here touches the mouse."""
-    person.look(**LOOK)
+    person.inspect(**INSPECT)
     keys = person.page.keyboard
     weights = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
     keys.press("Tab")
@@ -122,7 +122,7 @@ def test_steps_that_come_late_leave_the_cell_looked_at(person, inspect):
     """The row of the pinned cell is made exact when they are there; what is read aloud stays."""
     held = []
     weights = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
-    person.look(**LOOK)
+    person.inspect(**INSPECT)
     person.settle()
     person.page.route(re.compile("/steps"), lambda route: held.append(route))
     person.matrix.focus()
@@ -139,7 +139,7 @@ def test_steps_that_come_late_leave_the_cell_looked_at(person, inspect):
 
 
 def test_the_matrix_is_one_tab_stop(person):
-    person.look(**LOOK)
+    person.inspect(**INSPECT)
     person.matrix.focus()
     person.page.keyboard.press("Tab")
     assert not person.matrix.evaluate("grid => grid.contains(document.activeElement)")
@@ -148,7 +148,7 @@ def test_the_matrix_is_one_tab_stop(person):
 
 
 def test_heads_and_tabs_are_walked_with_arrows(person):
-    person.look(**LOOK)
+    person.inspect(**INSPECT)
     head = person.button("Encoder, layer 1, head 1")
     head.focus()
     person.page.keyboard.press("ArrowRight")
@@ -156,7 +156,7 @@ def test_heads_and_tabs_are_walked_with_arrows(person):
     expect(person.page.get_by_role("heading", name=re.compile("^Encoder, layer 1, head 2"))).to_be_visible()
     person.page.keyboard.press("Enter")
     expect(person.button("Encoder, layer 1, head 2")).to_have_attribute("aria-pressed", "true")
-    person.page.get_by_role("tab", name="Look").focus()
+    person.page.get_by_role("tab", name="Inspect").focus()
     person.page.keyboard.press("ArrowRight")
     expect(person.page.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
     person.page.keyboard.press("End")
@@ -164,7 +164,7 @@ def test_heads_and_tabs_are_walked_with_arrows(person):
 
 
 def test_what_is_focused_can_be_seen(person):
-    person.look(**LOOK)
+    person.inspect(**INSPECT)
     unmarked = []
     for _ in range(40):
         person.page.keyboard.press("Tab")
@@ -186,7 +186,7 @@ def luminance(colour):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_colours_of_ideas_are_read_on_every_ground(browser, studio, theme):
     with visitor(browser, studio, color_scheme=theme) as (context, _):
-        page = Person(context.new_page(), studio).look(**LOOK).page
+        page = Person(context.new_page(), studio).inspect(**INSPECT).page
         names = ["--card", "--paper", "--ink", "--soft", "--query", "--key", "--value", "--output"]
         read = page.evaluate(READ_COLOURS, [page.locator(".regard").element_handle(), names])
         colours = dict(zip(names, map(luminance, read), strict=True))
@@ -199,7 +199,7 @@ def test_the_colours_of_ideas_are_read_on_every_ground(browser, studio, theme):
 
 def test_less_motion_where_that_is_asked_for(browser, studio):
     with visitor(browser, studio, reduced_motion="reduce") as (context, _):
-        person = Person(context.new_page(), studio).look(**LOOK)
+        person = Person(context.new_page(), studio).inspect(**INSPECT)
         person.button("Encoder, layer 0, head 2").click()
         moving = person.page.evaluate(
             """() => document.getAnimations().filter(
@@ -210,7 +210,7 @@ def test_less_motion_where_that_is_asked_for(browser, studio):
 
 def test_forced_colours_are_respected(browser, studio, inspect):
     with visitor(browser, studio, forced_colors="active") as (context, _):
-        person = Person(context.new_page(), studio).look(**LOOK)
+        person = Person(context.new_page(), studio).inspect(**INSPECT)
         expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
         row = person.matrix.get_by_role("row").nth(5).get_by_role("gridcell")
         expect(row).to_have_text([f"{weight:.4f}" for weight in expected[4]])
@@ -219,7 +219,7 @@ def test_forced_colours_are_respected(browser, studio, inspect):
 
 ASKED = ".words.source .word:not(.is-answering:not(.is-asking))"  # the word looked at has a ring of its own
 CHOSEN = {
-    "look": [".tabs button", ".segments button", ".block-attention", ".thumb-open", ASKED],
+    "inspect": [".tabs button", ".segments button", ".block-attention", ".thumb-open", ASKED],
     "compare": [".tabs button", ".watch-words .chip"],
     "write": [".tabs button", ".write-text .chip"],
 }
@@ -245,7 +245,7 @@ def test_what_is_chosen_is_seen_in_forced_colours(browser, studio, place):
             expect(chosen).to_be_visible()
             assert edge_of(chosen) > 40, kind
             assert other.count() == 0 or edge_of(other) < 10, kind
-        if place == "look":
+        if place == "inspect":
             root = person.page.locator(".regard").element_handle()
             pin = person.page.evaluate(READ_COLOURS, [root, ["--pin"]])[0]
             marks = pixels(person.page.locator(".picture-matrix canvas").nth(1))[..., :3]
@@ -261,7 +261,7 @@ def test_forced_colours_are_not_mixed_with_a_theme(browser, studio, system, othe
             person = Person(context.new_page(), studio).visit()
             person.page.evaluate("theme => localStorage.setItem('regard-theme', theme)", theme)
             person.page.reload()
-            page = person.look(**LOOK).page
+            page = person.inspect(**INSPECT).page
             root = page.locator(".regard").element_handle()
             found.append(page.evaluate(READ_COLOURS, [root, ["--pin", "--card", "--scale-0", "--scale-5"]]))
             expect(page.locator("button.theme")).to_be_hidden()
@@ -272,7 +272,7 @@ def test_forced_colours_are_not_mixed_with_a_theme(browser, studio, system, othe
 
 def test_the_focus_is_seen_in_forced_colours(browser, studio):
     with visitor(browser, studio, forced_colors="active") as (context, _):
-        page = Person(context.new_page(), studio).look(**LOOK).page
+        page = Person(context.new_page(), studio).inspect(**INSPECT).page
         for _ in range(5):
             page.keyboard.press("Tab")
             ring = page.evaluate(
@@ -283,7 +283,7 @@ def test_the_focus_is_seen_in_forced_colours(browser, studio):
 
 
 def test_every_picture_has_a_sentence_and_a_table(person):
-    for place in ("look", "compare", "training", "translate"):
+    for place in ("inspect", "compare", "training", "translate"):
         settle(person, place)
         panels = person.page.locator(".panel:visible").filter(has=person.page.locator("canvas, svg"))
         for number in range(panels.count()):

@@ -167,10 +167,10 @@ def test_a_kept_page_can_be_saved_from_again(open_file, inspect, tmp_path):
 
 def test_the_command_and_the_page_keep_the_same(open_file, person, models, tmp_path, capsys):
     asked = ["--kind", "encoder", "--layer", "1", "--head", "0", "--query", "it"]
-    path = tmp_path / "look.html"
-    assert run(["look", str(models["translation"]), CAT, *asked, "--words", "--save", str(path)]) == 0
+    path = tmp_path / "inspect.html"
+    assert run(["inspect", str(models["translation"]), CAT, *asked, "--words", "--save", str(path)]) == 0
     capsys.readouterr()
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=0, query=4)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=0, query=4)
     person.page.get_by_label("Save attention", exact=True).click()
     page = saved(person, "Save the sentence as HTML", tmp_path)
     kept = [open_file(file) for file in (path, page)]

@@ -52,7 +52,7 @@ def walk(person):
 
 
 def test_the_tour_tells_the_lectures_story(person):
-    person.look(model="translation")
+    person.inspect(model="translation")
     stops = walk(person)
     assert 9 <= len(stops) <= 12
     assert {tab for _, tab in stops} == {"Look", "By hand", "Compare", "Translate", "Write", "Training"}
@@ -61,12 +61,12 @@ def test_the_tour_tells_the_lectures_story(person):
 
 @pytest.mark.parametrize("model", ["writing", "masked"])
 def test_the_tour_leaves_out_what_a_model_cannot_show(person, model):
-    person.look(model=model)
+    person.inspect(model=model)
     assert "Translate" not in {tab for _, tab in walk(person)}
 
 
 def test_the_tour_can_be_left_and_goes_back(person):
-    person.look(model="translation")
+    person.inspect(model="translation")
     person.button("Tour").click()
     card = person.page.locator(".tour-card")
     first = card.get_by_role("heading").inner_text()

@@ -68,13 +68,13 @@ def test_every_picture_has_its_size_and_shows_something(make, taken):
 
 
 def test_light_and_dark_are(make, taken):
-    light, dark = (read(taken / name).mean() for name in ("studio-look.png", "studio-look-dark.png"))
+    light, dark = (read(taken / name).mean() for name in ("studio-inspect.png", "studio-inspect-dark.png"))
     assert light > 200
     assert dark < 80
 
 
 def test_a_picture_is_the_same_again(make, browser, studio, taken, tmp_path):
-    shots = [shot for shot in make.SHOTS if shot.name == "look-narrow"]
+    shots = [shot for shot in make.SHOTS if shot.name == "inspect-narrow"]
     (again,) = make.take(browser, studio, shots, tmp_path, model="translation", pause=200)
     assert again.read_bytes() == (taken / again.name).read_bytes()
 

@@ -45,7 +45,7 @@ def page(browser, studio):
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("model", ["translation", "writing"])
 def test_hostile_text_stays_text(person, inspect, model, text):
-    person.look(model=model)
+    person.inspect(model=model)
     count = person.page.evaluate(LOADED)
     person.field.fill(text)
     seen = inspect(model, text)
@@ -73,7 +73,7 @@ def test_hostile_text_in_every_other_tab(person, tab, text):
 
 
 def test_a_drawing_of_hostile_text_is_still_xml(person, tmp_path):
-    person.look(model="translation")
+    person.inspect(model="translation")
     person.field.fill(HOSTILE[-1])
     expect(person.page.locator(".words").first).to_contain_text("{{1")
     person.page.get_by_label("Save attention", exact=True).click()
@@ -83,7 +83,7 @@ def test_a_drawing_of_hostile_text_is_still_xml(person, tmp_path):
 
 def test_ten_thousand_characters(browser, studio):
     with visitor(browser, studio) as (context, watch):
-        person = Person(context.new_page(), studio).look(model="translation")
+        person = Person(context.new_page(), studio).inspect(model="translation")
         person.field.fill("the cat " * 1250)
         alert = person.page.get_by_role("alert").first
         expect(alert).to_contain_text(re.compile(r"has .*tokens and this model has room for 128; shorten it"))
@@ -102,8 +102,8 @@ def test_ten_thousand_characters(browser, studio):
         dict(model="<script>alert(1)</script>", tab="nowhere"),
         dict(kind="__proto__", layer="1e9", head="-1", query="NaN", key="x"),
         dict(model="translation", off="%%%,encoder.9.9,scaling,nonsense"),
-        dict(model="translation", pulls='[{"kind":1}]'),
-        dict(model="translation", pulls="{", heads="9.9.x", picture="constructor"),
+        dict(model="translation", interventions='[{"kind":1}]'),
+        dict(model="translation", interventions="{", heads="9.9.x", picture="constructor"),
         dict(model="translation", snapshot="7", tab="training", checkpoint="<b>"),
         dict(
             model="writing",
@@ -125,7 +125,7 @@ def test_a_hostile_address_does_no_harm(browser, studio, chosen):
         expect(page.get_by_role("tab", selected=True)).to_be_visible()
         person = Person(page, studio).settle()
         page.goto(
-            f"{studio}/studio#{urlencode(dict(model='translation', tab='look', text='The cat sleeps.'))}"
+            f"{studio}/studio#{urlencode(dict(model='translation', tab='inspect', text='The cat sleeps.'))}"
         )
         page.reload()
         expect(person.page.locator(".words").first.locator(".word-text")).to_have_text(CAT)
@@ -143,7 +143,7 @@ def test_tabs_at_the_same_time_do_not_mix(browser, studio, inspect):
     with visitor(browser, studio) as (context, _):
         people = [Person(context.new_page(), studio) for _ in asked]
         for person, (model, _) in zip(people, asked, strict=True):
-            person.look(model=model)
+            person.inspect(model=model)
         for person, (_, text) in zip(people, asked, strict=True):
             person.field.fill(text[:-3])
         for person, (_, text) in zip(people, asked, strict=True):
@@ -163,7 +163,7 @@ def test_tabs_at_the_same_time_do_not_mix(browser, studio, inspect):
 def test_a_studio_that_has_ended_is_said_and_the_picture_stays(browser, models):
     app = make_studio(open_models([str(models["translation"])]))
     with serve_here(app) as home, visitor(browser, home) as (context, watch):
-        person = Person(context.new_page(), home).look(text="The cat sleeps.")
+        person = Person(context.new_page(), home).inspect(text="The cat sleeps.")
         before = numbers(person.matrix)
         context.route("**/studio/api/**", lambda route: route.abort())
         person.field.fill("The dog sleeps.")

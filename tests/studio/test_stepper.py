@@ -50,7 +50,7 @@ def read_step(item):
     ],
 )
 def test_every_step_shows_the_models_numbers(person, inspect, model, text, place):
-    person.look(model=model, text=text, words=0, **place)
+    person.inspect(model=model, text=text, words=0, **place)
     seen = inspect(model, text)
     steps = seen.steps(place["kind"], place["layer"], place["head"], place["query"])
     person.page.locator(".steps .step-open").first.click()
@@ -74,7 +74,7 @@ def test_every_step_shows_the_models_numbers(person, inspect, model, text, place
 
 
 def test_the_digits_of_the_cell_are_written_out(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4, key=1)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4, key=1)
     steps = inspect("translation", CAT).steps("encoder", 1, 1, 4)
     value = {step.name: step.value for step in steps}
     total = float(value["sum"])
@@ -94,7 +94,7 @@ def test_the_digits_of_the_cell_are_written_out(person, inspect):
 
 
 def test_back_and_next_walk_and_a_step_opens_by_itself(person):
-    person.look(model="translation", text=CAT)
+    person.inspect(model="translation", text=CAT)
     back, forward = (person.button(name).locator("visible=true") for name in ("Back", "Next"))
     person.page.locator(".step[data-step=query] .step-open").click()
     forward.click()
@@ -105,7 +105,7 @@ def test_back_and_next_walk_and_a_step_opens_by_itself(person):
 
 
 def test_the_mask_is_a_step_of_its_own(person):
-    person.look(
+    person.inspect(
         model="writing", text="I arrived at the", words=0, kind="decoder", layer=0, head=0, query=1, key=3
     )
     expect(person.page.locator(".step[data-step=masked] .step-line")).to_have_text("−∞: may not look")

@@ -1,4 +1,4 @@
-"""Heads and parts switched off, attention pulled by hand: the page shows what the model then does."""
+"""Heads and parts switched off, interventions on attention: the page shows what the model then does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from regard.inspection.analysis.interventions import Pull, patches
+from regard.inspection.analysis.interventions import Intervention, patches
 
 from .person import HALF, numbers
 
@@ -17,7 +17,7 @@ CAT = "The cat sleeps because it is tired."
 
 
 def test_a_head_is_switched_off_and_on_by_its_cross(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=0)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=0)
     person.button("Encoder, layer 0, head 1").hover()
     person.button("Switch Encoder, layer 0, head 1 off").click()
     expect(person.button("Encoder, layer 0, head 1, switched off")).to_be_visible()
@@ -38,7 +38,7 @@ def test_a_head_is_switched_off_and_on_by_its_cross(person, inspect):
 
 
 def test_x_switches_the_pinned_head_off(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=3)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=3)
     person.button("Encoder, layer 1, head 3").focus()
     person.page.keyboard.press("x")
     expect(person.button("Switch head 3 on (X)")).to_be_visible()
@@ -51,7 +51,7 @@ def test_x_switches_the_pinned_head_off(person, inspect):
     ("box", "part"), [("Divide by √dₖ", "scaling"), ("Positions", "positions"), ("Norms", "norm")]
 )
 def test_a_part_of_the_model_is_switched_off(person, inspect, box, part):
-    person.look(model="translation", text=CAT, kind="encoder", layer=0, head=0)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=0, head=0)
     person.page.get_by_role("checkbox", name=box).uncheck()
     without = inspect("translation", CAT, off=[part]).attention("encoder", 0, 0, words=True)
     expect(person.matrix.get_by_role("gridcell").first).to_have_attribute(
@@ -61,64 +61,64 @@ def test_a_part_of_the_model_is_switched_off(person, inspect, box, part):
 
 
 def test_what_switching_off_does_is_said(person, load):
-    person.look(model="translation", text=CAT, kind="cross", layer=1, head=0)
+    person.inspect(model="translation", text=CAT, kind="cross", layer=1, head=0)
     person.button("Switch head 0 off (X)").click()
     said = person.panel("What switching off did")
-    text = load("translation").translate(CAT, beams=1, off=[("cross", 1, 0)]).text
-    before = load("translation").translate(CAT, beams=1).text
+    text = load("translation").translate(CAT, off=[("cross", 1, 0)]).text
+    before = load("translation").translate(CAT).text
     told = "It still writes the same." if text == before else f"It now writes: {text}"
     expect(said.get_by_text(told)).to_be_visible()
 
 
 @pytest.fixture
-def pull(person):
-    """The panel that pulls, at what "it" looks at in one head."""
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
-    panel = person.panel(re.compile("^Pull"))
+def intervention(person):
+    """The panel that interventions, at what "it" looks at in one head."""
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
+    panel = person.panel(re.compile("^Intervene"))
     panel.scroll_into_view_if_needed()
-    expect(panel.get_by_role("heading", name="Pull by hand what “it” looks at")).to_be_visible()
+    expect(panel.get_by_role("heading", name="Intervene on what “it” looks at")).to_be_visible()
     return panel
 
 
-def row_shown(pull):
+def row_shown(intervention):
     """The weights as the panel holds them now."""
-    inputs = pull.get_by_role("spinbutton", name=re.compile("^Weight of"))
+    inputs = intervention.get_by_role("spinbutton", name=re.compile("^Weight of"))
     return np.array([float(text) for text in inputs.evaluate_all("all => all.map(one => one.value)")])
 
 
-def test_a_pull_moves_weight_and_the_output_follows(pull, person, load, inspect):
+def test_an_intervention_moves_weight_and_the_output_follows(intervention, person, load, inspect):
     original = inspect("translation", CAT).attention("encoder", 1, 1)[4]
-    assert np.allclose(row_shown(pull), original, atol=1e-3)
-    pull.get_by_label("Take from").select_option(label="is")
-    pull.get_by_label("give to").select_option(label="cat")
-    pull.get_by_role("spinbutton", name="Part of its weight moved, typed").fill("1")
+    assert np.allclose(row_shown(intervention), original, atol=1e-3)
+    intervention.get_by_label("Take from").select_option(label="is")
+    intervention.get_by_label("give to").select_option(label="cat")
+    intervention.get_by_role("spinbutton", name="Part of its weight moved, typed").fill("1")
     moved = original.astype(np.float64).copy()
     moved[[1, 5]] = moved[1] + moved[5], 0
-    expect(pull.get_by_role("spinbutton", name="Weight of is")).to_have_value("0.0000")
-    assert np.allclose(row_shown(pull), moved, atol=1e-3)
-    assert row_shown(pull).sum() == pytest.approx(1, abs=1e-3)
+    expect(intervention.get_by_role("spinbutton", name="Weight of is")).to_have_value("0.0000")
+    assert np.allclose(row_shown(intervention), moved, atol=1e-3)
+    assert row_shown(intervention).sum() == pytest.approx(1, abs=1e-3)
     expect(person.matrix.get_by_role("gridcell").nth(4 * 9 + 1)).to_have_attribute(
         "data-value", re.compile(rf"^{moved[1]:.4f}"[:-2])
     )
-    pulled = inspect(
-        "translation", CAT, patch=patches([Pull("encoder", 1, 1, 4, tuple(moved / moved.sum()))])
+    changed = inspect(
+        "translation", CAT, patch=patches([Intervention("encoder", 1, 1, 4, tuple(moved / moved.sum()))])
     )
-    assert np.allclose(numbers(person.matrix), pulled.attention("encoder", 1, 1, words=True), atol=2e-3)
+    assert np.allclose(numbers(person.matrix), changed.attention("encoder", 1, 1, words=True), atol=2e-3)
 
 
-def test_the_rivals_chances_move_with_a_pull(pull, inspect):
+def test_the_rivals_chances_move_with_an_intervention(intervention, inspect):
     original = inspect("translation", CAT).attention("encoder", 1, 1)[4].astype(np.float64)
     base = inspect("translation", CAT)
     place = base.target.labels().index("qu'")
-    table = pull.get_by_role("table", name="The rivals")
+    table = intervention.get_by_role("table", name="The rivals")
     expect(table).to_be_visible()
-    pull.get_by_label("Look at the word after").select_option(str(place))
-    pull.get_by_role("spinbutton", name="Weight of sleeps").fill("0.9")
-    pull.get_by_role("spinbutton", name="Weight of sleeps").press("Enter")
+    intervention.get_by_label("Look at the word after").select_option(str(place))
+    intervention.get_by_role("spinbutton", name="Weight of sleeps").fill("0.9")
+    intervention.get_by_role("spinbutton", name="Weight of sleeps").press("Enter")
     moved = original * 0.1 / (1 - original[2])
     moved[2] = 0.9
-    after = base.again(patch=patches([Pull("encoder", 1, 1, 4, tuple(moved))]))
-    expect(pull.get_by_text(re.compile("^After “qu'”"))).to_contain_text("→")
+    after = base.again(patch=patches([Intervention("encoder", 1, 1, 4, tuple(moved))]))
+    expect(intervention.get_by_text(re.compile("^After “qu'”"))).to_contain_text("→")
     rows = table.locator("tbody tr")
     expect(rows).to_have_count(2)
     for row in rows.all():
@@ -128,18 +128,18 @@ def test_the_rivals_chances_move_with_a_pull(pull, inspect):
         expect(row).to_contain_text(f"was {before:.3f}")
 
 
-def test_a_pull_is_undone_and_reset(pull, inspect):
+def test_an_intervention_is_undone_and_reset(intervention, inspect):
     original = inspect("translation", CAT).attention("encoder", 1, 1)[4]
-    undo, reset = (pull.get_by_role("button", name=name) for name in ("Undo", "Reset"))
+    undo, reset = (intervention.get_by_role("button", name=name) for name in ("Undo", "Reset"))
     expect(undo).to_be_disabled()
     for word, weight in (("cat", "0.5"), ("sleeps", "0.3")):
-        field = pull.get_by_role("spinbutton", name=f"Weight of {word}")
+        field = intervention.get_by_role("spinbutton", name=f"Weight of {word}")
         field.fill(weight)
         field.press("Enter")
         expect(field).to_have_value(f"{float(weight):.4f}")
     undo.click()
-    expect(pull.get_by_role("spinbutton", name="Weight of cat")).to_have_value("0.5000")
+    expect(intervention.get_by_role("spinbutton", name="Weight of cat")).to_have_value("0.5000")
     undo.click()
     expect(undo).to_be_disabled()
-    assert np.allclose(row_shown(pull), original, atol=1e-3)
+    assert np.allclose(row_shown(intervention), original, atol=1e-3)
     expect(reset).to_be_disabled()

@@ -21,8 +21,8 @@ CAT = "The cat sleeps because it is tired."
 WIDE = "The animal didn't cross the street because it was too wide"
 PLACE = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
 TABS = [
-    dict(tab="look", **PLACE),
-    dict(tab="look", picture="lines", **PLACE),
+    dict(tab="inspect", **PLACE),
+    dict(tab="inspect", picture="lines", **PLACE),
     dict(tab="translate", model="translation", text=CAT),
     dict(tab="write", model="translation", text=CAT),
     dict(tab="compare", model="translation", text=CAT, second=WIDE),
@@ -32,19 +32,19 @@ TABS = [
     dict(tab="byhand"),
 ]
 STATUS = ".unseen[role=status]"
-EMPTY_AT_FIRST = [each for each in TABS if each["tab"] not in ("look", "byhand")]
+EMPTY_AT_FIRST = [each for each in TABS if each["tab"] not in ("inspect", "byhand")]
 
 
 @pytest.fixture
-def look(person):
+def opened(person):
     """Look at one head, with what can be saved of it unfolded."""
-    person.look(**PLACE)
+    person.inspect(**PLACE)
     person.page.get_by_label("Save attention", exact=True).click()
     return person
 
 
-def test_a_table_holds_the_weights(look, inspect, tmp_path):
-    path = saved(look, "Save attention as CSV", tmp_path)
+def test_a_table_holds_the_weights(opened, inspect, tmp_path):
+    path = saved(opened, "Save attention as CSV", tmp_path)
     rows = list(csv.reader(StringIO(path.read_text(encoding="utf-8-sig"))))
     seen = inspect("translation", CAT)
     assert rows[0][1:] == seen.source.labels(words=True)
@@ -53,25 +53,25 @@ def test_a_table_holds_the_weights(look, inspect, tmp_path):
     assert np.allclose(np.array([row[1:] for row in rows[1:]], float), expected, atol=HALF)
 
 
-def test_a_drawing_holds_the_words(look, inspect, tmp_path):
-    path = saved(look, "Save attention as SVG", tmp_path)
+def test_a_drawing_holds_the_words(opened, inspect, tmp_path):
+    path = saved(opened, "Save attention as SVG", tmp_path)
     texts = {(element.text or "").strip() for element in ElementTree.parse(path).iter()}
     assert set(inspect("translation", CAT).source.labels(words=True)) <= texts
 
 
-def test_a_picture_is_painted(look, inspect, tmp_path):
-    path = saved(look, "Save attention as PNG", tmp_path)
+def test_a_picture_is_painted(opened, inspect, tmp_path):
+    path = saved(opened, "Save attention as PNG", tmp_path)
     image = np.array(Image.open(path).convert("RGB")).astype(int)
     assert min(image.shape[:2]) > 300
     painted = np.unique(image.reshape(-1, 3), axis=0)
-    scale = look.scale()
+    scale = opened.scale()
     for weight in inspect("translation", CAT).attention("encoder", 1, 1, words=True).flat:
         distance = np.abs(painted - scale[round(float(weight) * 255)]).max(axis=1).min()
         assert distance <= 4, weight
 
 
-def test_an_archive_holds_every_weight(look, inspect, tmp_path):
-    path = saved(look, "Save the sentence as npz", tmp_path)
+def test_an_archive_holds_every_weight(opened, inspect, tmp_path):
+    path = saved(opened, "Save the sentence as npz", tmp_path)
     seen = inspect("translation", CAT)
     with np.load(path, allow_pickle=False) as archive:
         for kind in seen.kinds:
@@ -79,20 +79,20 @@ def test_an_archive_holds_every_weight(look, inspect, tmp_path):
             assert np.allclose(archive[kind], expected, atol=1e-5)
 
 
-def test_a_link_reproduces_a_finding(look, browser, studio):
-    page = look.page
+def test_a_link_reproduces_a_finding(opened, browser, studio):
+    page = opened.page
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=studio)
-    look.page.locator(".picture-matrix .matrix-stage").click(position=look.cell(4, 1))
-    look.button("Copy a link to what is seen").locator("visible=true").click()
+    opened.page.locator(".picture-matrix .matrix-stage").click(position=opened.cell(4, 1))
+    opened.button("Copy a link to what is seen").locator("visible=true").click()
     expect(page.get_by_role("status").filter(has_text="The link is copied.").first).to_be_attached()
     link = page.evaluate("navigator.clipboard.readText()")
-    shown = numbers(look.matrix)
-    cell = look.matrix.get_by_role("gridcell", selected=True).inner_text()
+    shown = numbers(opened.matrix)
+    cell = opened.matrix.get_by_role("gridcell", selected=True).inner_text()
     context = browser.new_context()
     other = Person(context.new_page(), studio)
     other.page.goto(link)
     expect(other.matrix.get_by_role("gridcell", selected=True)).to_have_text(cell)
-    assert other.shown_head() == look.shown_head()
+    assert other.shown_head() == opened.shown_head()
     assert other.field.input_value() == CAT
     assert np.array_equal(numbers(other.matrix), shown)
     context.close()
@@ -111,14 +111,14 @@ def test_temperature_and_what_is_off_are_in_the_link_too(person, studio, browser
     context.close()
 
 
-def test_back_returns_to_the_head_before(look):
-    before = look.shown_head()
-    look.button("Decoder, cross, layer 0, head 3").click()
-    heading = look.page.get_by_role("heading", name=re.compile("^Decoder, cross, layer 0, head 3"))
+def test_back_returns_to_the_head_before(opened):
+    before = opened.shown_head()
+    opened.button("Decoder, cross, layer 0, head 3").click()
+    heading = opened.page.get_by_role("heading", name=re.compile("^Decoder, cross, layer 0, head 3"))
     expect(heading).to_be_visible()
-    look.page.go_back()
+    opened.page.go_back()
     expect(heading).to_be_hidden()
-    assert look.shown_head() == before
+    assert opened.shown_head() == before
 
 
 @pytest.mark.parametrize("chosen", TABS, ids=lambda chosen: chosen["tab"])
@@ -178,8 +178,8 @@ def test_nothing_is_saved_of_what_never_came(person):
 
 def wait_for_vectors(person, tab):
     """What stands below the fold of Look is drawn when a person comes to it."""
-    if tab == "look":
+    if tab == "inspect":
         card = person.page.locator(".panel.vectors")
         card.scroll_into_view_if_needed()
         expect(card.get_by_role("gridcell").first).to_be_attached()
-        expect(person.page.get_by_label("Save pulled row", exact=True)).to_be_visible()
+        expect(person.page.get_by_label("Save intervention", exact=True)).to_be_visible()

@@ -24,7 +24,7 @@ PLACE = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, que
 
 
 def test_the_steps_of_a_cell(person, inspect, tmp_path):
-    person.look(**PLACE)
+    person.inspect(**PLACE)
     unfold(person, "the steps of this cell")
     read = arrays_of(saved(person, "Save the steps of this cell as npz", tmp_path))
     steps = list(inspect("translation", CAT).steps("encoder", 1, 1, 4))
@@ -34,7 +34,7 @@ def test_the_steps_of_a_cell(person, inspect, tmp_path):
 
 
 def test_the_vectors_of_a_sentence(person, inspect, tmp_path):
-    person.look(**PLACE)
+    person.inspect(**PLACE)
     card = person.page.locator(".panel.vectors")
     card.scroll_into_view_if_needed()
     expect(card.get_by_role("gridcell").first).to_be_attached()
@@ -179,7 +179,7 @@ def test_a_step_of_training(person, models, tmp_path):
     unfold(person, "attention in training")
     read = arrays_of(saved(person, "Save the sentence as npz", tmp_path))
     then = regard.load(models["translation"] / "weights" / "step-00000030")
-    seen = regard.inspect(then, CAT, then.translate(CAT, beams=1).text)
+    seen = regard.inspect(then, CAT, then.translate(CAT).text)
     assert np.allclose(read["encoder"], [seen.attention("encoder", layer) for layer in range(2)], atol=1e-5)
     unfold(person, "loss")
     loss = arrays_of(saved(person, "Save loss as npz", tmp_path))

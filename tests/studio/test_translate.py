@@ -24,7 +24,7 @@ def tab(person):
 
 
 def test_the_output_is_the_models(tab, load):
-    written = load("translation").translate(TEXT, beams=1).text
+    written = load("translation").translate(TEXT).text
     expect(tab.get_by_text(f"It writes: {written}")).to_be_visible()
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from regard.demo.corpus import Corpus, Language
 from regard.demo.sentences import Pair
 from regard.demo.things import quick_brown_fox
-from regard.inspection.by_hand.board import Board
+from regard.inspection.render.board import Board
 
 # The writing model is told the typists' sentence so often, one line in a few hundred.
 FOXES = 100

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from regard.demo.story.training import Demo
 from regard.inference.writer import Writer
-from regard.inspection.by_hand.board import Board
+from regard.inspection.render.board import Board
 from regard.runs.display import duration
 
 FOX = "The quick brown"

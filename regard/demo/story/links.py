@@ -15,7 +15,7 @@ from regard.demo.story.promises import translate
 from regard.inference.translator import Translator
 from regard.inspection.analysis.ablation import chance
 from regard.inspection.analysis.ranking import Ranked
-from regard.inspection.record.inspection import Inspection, inspect
+from regard.inspection.inspection import Inspection, inspect
 from regard.model.watch import attention_path
 
 # A head is clean where half of its look goes to the word meant; else the best few are shown.

@@ -9,7 +9,7 @@ from rich.text import Text
 from regard.demo.story.links import FEW, Finding, Scene, pronoun
 from regard.demo.story.trials import Trial, Trials, Without
 from regard.inspection.analysis.ranking import Ranked
-from regard.inspection.by_hand.board import Board
+from regard.inspection.render.board import Board
 from regard.inspection.render.terminal import row_of, word_row
 
 # Who looks in each kind of attention, and at what.

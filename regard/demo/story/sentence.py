@@ -14,7 +14,7 @@ from regard.demo.glossary import Glossed, gloss
 from regard.demo.sentences import CURLY
 from regard.demo.story.promises import translate
 from regard.inference.translator import Translator
-from regard.inspection.by_hand.board import Board
+from regard.inspection.render.board import Board
 
 GAP = 2
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from regard.demo.story.model_store import Place, find_place
 from regard.demo.story.promises import PROMISES, Verdict
 from regard.errors import UsageError
-from regard.inspection.by_hand.board import COLOURS, Board
+from regard.inspection.render.board import COLOURS, Board
 
 WRITING = "writing"
 SAMPLES = 3  # pairs of each family that --show-corpus prints

@@ -32,7 +32,7 @@ from regard.demo.story.training import Demo
 from regard.demo.story.trials import try_without
 from regard.inference.translator import Translator
 from regard.inspection.analysis.steps import Steps
-from regard.inspection.by_hand.board import Board
+from regard.inspection.render.board import Board
 from regard.runs.display import duration
 
 SHOWN_NUMBERS = 3  # of a vector
@@ -43,8 +43,8 @@ WORDS = {
 NEXT = {
     "demo": (
         ('regard demo "My cat is small."', "a sentence of your own"),
-        ('regard look demo "My cat is small."', "every head of a layer"),
-        ('regard look demo "My cat is small." --query small', "what one word looks at"),
+        ('regard inspect demo "My cat is small."', "every head of a layer"),
+        ('regard inspect demo "My cat is small." --query small', "what one word looks at"),
         ("regard studio", "all of it on a page, to click"),
         ('regard translate demo "I am a student"', "the model at work"),
         ("regard demo --reverse", "French to English"),
@@ -54,7 +54,7 @@ NEXT = {
     ),
     "demo-reverse": (
         ('regard demo --reverse "Mon chat est petit."', "a sentence of your own"),
-        ('regard look demo-reverse "Mon chat est petit."', "every head of a layer"),
+        ('regard inspect demo-reverse "Mon chat est petit."', "every head of a layer"),
         ('regard translate demo-reverse "Je suis étudiant"', "the model at work"),
         ("regard demo", "English to French"),
     ),

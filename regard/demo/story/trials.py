@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from regard.demo.story.links import PRONOUNS, Finding, Scene, pronoun
 from regard.inference.translator import Translator
-from regard.inspection.analysis.ablation import Rivals, switch_off
+from regard.inspection.analysis.ablation import Rivals, ablate
 from regard.inspection.analysis.ranking import Ranked
 
 # Where the heads shown are not missed, the next best go off too, up to so many.
@@ -107,7 +107,7 @@ def _flips(told: Sequence[Scene], heads: Sequence[Ranked]) -> bool:
 def _rivals(told: Scene, heads: Sequence[Ranked]) -> Rivals | None:
     if not pronoun(told.translation):
         return None
-    return switch_off(told.seen, _parts(heads), PRONOUNS, translate=False).rivals
+    return ablate(told.seen, _parts(heads), PRONOUNS, translate=False).rivals
 
 
 def _parts(heads: Sequence[Ranked]) -> list[tuple[str, int, int]]:

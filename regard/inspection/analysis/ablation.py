@@ -1,4 +1,4 @@
-"""What a head does for the output: switch it off, and see what changes."""
+"""Ablation: switch parts of a model off and measure what changes in its output."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from regard.errors import UsageError
-from regard.inspection.record.inputs import translation_without
-from regard.inspection.record.inspection import Inspection
+from regard.inference.translator import Translator
+from regard.inspection.record.inputs import translate_by_default
+from regard.inspection.record.record import Record
 from regard.model.watch import Part, parts_of
+from regard.text.pair import Tokenizers
 
 
 @dataclass(frozen=True)
 class Rivals:
-    """Two words at one position, before and after: their probabilities with everything on, and without."""
+    """Two words at one position and their probabilities, before and after the ablation."""
 
     position: int
     words: tuple[str, str]
@@ -25,15 +27,15 @@ class Rivals:
 
     @property
     def flips(self) -> bool:
-        """Whether the other word is now the likelier one."""
+        """Whether the order of the two words changes."""
         return (self.before[0] > self.before[1]) != (self.after[0] > self.after[1])
 
 
 @dataclass(frozen=True)
-class Effect:
-    """What switching something off does. Log-probabilities are of the same output, in nats.
+class Ablation:
+    """What switching parts off changes. Both log-probabilities, in nats, are of the same output.
 
-    `text` and `text_without` are what the model writes, where it translates and was asked to.
+    `text` and `text_without` are the model's translations, if they were asked for.
     """
 
     off: tuple[Part, ...]
@@ -45,68 +47,62 @@ class Effect:
 
     @property
     def change(self) -> float:
-        """How the log-probability of the output changes; below 0, the part was of use."""
+        """The change in the log-probability of the output; negative where the parts supported it."""
         return self.without - self.log_probability
 
     @property
     def flips(self) -> bool:
-        """Whether the model writes something else."""
+        """Whether the model writes another translation."""
         return self.text != self.text_without
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
-        return {
-            **asdict(self),
-            "off": list(map(spell_part, self.off)),
-            "change": self.change,
-            "flips": self.flips,
-        }
+        """The fields as values that JSON can hold."""
+        parts = list(map(spell_part, self.off))
+        return {**asdict(self), "off": parts, "change": self.change, "flips": self.flips}
 
 
-def switch_off(
-    seen: Inspection,
+def ablate(
+    record: Record,
     off: Iterable[Part],
     words: tuple[str, str] | None = None,
     position: int | None = None,
     translate: bool = True,
-) -> Effect:
-    """Read the same tokens without some parts, and write the translation anew.
+) -> Ablation:
+    """Read the same tokens with some parts off, and translate the source again.
 
-    `words` are two rivals ("il", "elle"), compared at `position`; where none is given, at the first one
-    that said either of them.
+    `words` are two rivals ("il", "elle"). They are compared at `position`, or at the first position where
+    one of them was written.
     """
     off = parts_of(off)
-    without = seen.again(off=(*seen.recording.off, *off))
-    rivals = None if words is None else _rivals(seen, without, words, position)
-    effect = Effect(off, seen.log_probability, without.log_probability, rivals)
-    if not translate or seen.source is None or seen.target is None:
-        return effect
-    offs = (seen.recording.off, without.recording.off)
-    texts = [translation_without(seen.model, seen.source, seen.target, off) for off in offs]
-    return replace(effect, text=texts[0], text_without=texts[1])
+    without = record.again(off=(*record.recording.off, *off))
+    rivals = None if words is None else _compare_rivals(record, without, words, position)
+    ablation = Ablation(off, record.log_probability, without.log_probability, rivals)
+    if not translate or record.source is None or record.target is None:
+        return ablation
+    return replace(ablation, text=_translation(record), text_without=_translation(without))
 
 
-def switch_off_each(
-    seen: Inspection, words: tuple[str, str] | None = None, position: int | None = None
-) -> list[Effect]:
-    """Every head off by itself; the one that the output needs most comes first."""
+def ablate_each_head(
+    record: Record, words: tuple[str, str] | None = None, position: int | None = None
+) -> list[Ablation]:
+    """Ablate every head alone; the head that the output needs most comes first."""
     heads = [
         (kind, layer, head)
-        for kind in seen.kinds
-        for layer in range(seen.layers(kind))
-        for head in range(seen.heads)
+        for kind in record.kinds
+        for layer in range(record.layers(kind))
+        for head in range(record.heads)
     ]
-    found = [switch_off(seen, [part], words, position, translate=False) for part in heads]
-    return sorted(found, key=lambda effect: effect.change)
+    ablations = [ablate(record, [part], words, position, translate=False) for part in heads]
+    return sorted(ablations, key=lambda ablation: ablation.change)
 
 
-def chance(seen: Inspection, word: str, position: int) -> float:
-    """The probability that a word begins after a position, with a space before it or without."""
-    return float(seen.probabilities[seen.written.find(position)[0]][_first_ids(seen, word)].sum())
+def chance(record: Record, word: str, position: int) -> float:
+    """The probability that a word begins after a position, with or without a space before it."""
+    return float(record.probabilities[record.written.find(position)[0]][_first_ids(record, word)].sum())
 
 
 def parse_part(text: str) -> Part:
-    """A part as people type it: "encoder.2.1" is a head, anything else a name that `watch` knows."""
+    """A part from its spelling: "encoder.2.1" is a head, anything else a name that `watch` knows."""
     kind, _, rest = text.partition(".")
     numbers = rest.split(".")
     if kind in ("encoder", "decoder", "cross") and len(numbers) == 2 and all(n.isdigit() for n in numbers):
@@ -115,32 +111,43 @@ def parse_part(text: str) -> Part:
 
 
 def spell_part(part: Part) -> str:
-    """The same the other way round."""
+    """The spelling of a part that `parse_part` reads."""
     return part if isinstance(part, str) else ".".join(map(str, part))
 
 
-def _rivals(seen: Inspection, without: Inspection, words: tuple[str, str], position: int | None) -> Rivals:
-    place = _where_said(seen, words) if position is None else seen.written.find(position)[0]
-    before, after = (
-        (chance(each, words[0], place), chance(each, words[1], place)) for each in (seen, without)
+def _translation(record: Record) -> str:
+    """What the model translates with the parts of a record off."""
+    assert record.source is not None
+    assert record.target is not None
+    tokenizers = Tokenizers(record.source.tokenizer, record.target.tokenizer)
+    translator = Translator(record.model, tokenizers)  # pyright: ignore[reportArgumentType]
+    return tokenizers.target.decode(
+        translate_by_default(translator, record.source.text, record.recording.off)
     )
+
+
+def _compare_rivals(record: Record, without: Record, words: tuple[str, str], position: int | None) -> Rivals:
+    place = _first_written(record, words) if position is None else record.written.find(position)[0]
+    before, after = ((chance(r, words[0], place), chance(r, words[1], place)) for r in (record, without))
     return Rivals(place, words, before, after)
 
 
-def _where_said(seen: Inspection, words: tuple[str, str]) -> int:
-    ids = [*_first_ids(seen, words[0]), *_first_ids(seen, words[1])]
-    places = np.flatnonzero(np.isin(seen.followed, ids))
+def _first_written(record: Record, words: tuple[str, str]) -> int:
+    """The first position after which one of two words was written."""
+    ids = [*_first_ids(record, words[0]), *_first_ids(record, words[1])]
+    places = np.flatnonzero(np.isin(record.followed, ids))
     if not len(places):
         raise UsageError(
-            f"neither {words[0]!r} nor {words[1]!r} is in {seen.written.text!r}; give a position"
+            f"neither {words[0]!r} nor {words[1]!r} is in {record.written.text!r}; give a position"
         )
     return int(places[0])
 
 
-def _first_ids(seen: Inspection, word: str) -> list[int]:
-    encode = seen.written.tokenizer.encode
+def _first_ids(record: Record, word: str) -> list[int]:
+    """The ids with which a word can begin."""
+    encode = record.written.tokenizer.encode
     plain, spaced = encode(word), encode(f" {word}")
-    if not plain or plain[0] == seen.written.tokenizer.specials.get("unknown"):
-        raise UsageError(f"{word!r} is no word that this model has; give one that it can say")
+    if not plain or plain[0] == record.written.tokenizer.specials.get("unknown"):
+        raise UsageError(f"{word!r} is not in the vocabulary of this model; give a word that is")
     shares_a_space = spaced[:1] == encode(" ")[:1] != []
     return sorted({plain[0]} if shares_a_space else {plain[0], spaced[0]})

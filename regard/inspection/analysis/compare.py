@@ -1,7 +1,7 @@
-"""Two sentences side by side: what one word looks at in the one and in the other, over all heads.
+"""Compare two sentences: how the attention of a word changes in each head, and what follows.
 
 both = compare(tired, wide)
-both.changes("it")          # every head, the one that changes most first
+both.changes("it")          # every head, the largest change first
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from regard.errors import UsageError
-from regard.inspection.record.inspection import Inspection
+from regard.inspection.record.record import Record
 from regard.inspection.record.tokens import Side, merge_words, word_of
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A word of each sentence that stand for one another, by number; None where it has no partner."""
+    """The numbers of a word in each sentence that are matched; None without a match."""
 
     first: int | None
     second: int | None
@@ -28,10 +28,10 @@ class Pair:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """How differently a word looks in one head: its two rows over the paired words.
+    """How the attention of a word changes in one head: its two rows over the paired words.
 
-    `distance` is the total variation, half the sum of all differences: the share of attention that went
-    elsewhere, 0 for the same row and 1 for nothing in common.
+    `distance` is the total variation distance, half the sum of the absolute differences: 0 for equal rows, 1
+    for rows with nothing in common.
     """
 
     kind: str
@@ -43,18 +43,18 @@ class Change:
 
     @property
     def difference(self) -> np.ndarray:
-        """What each word gained, the second less the first."""
+        """The second row minus the first."""
         return self.second - self.first
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
-        told = {"kind": self.kind, "layer": self.layer, "head": self.head, "distance": self.distance}
-        return {**told, "first": self.first.tolist(), "second": self.second.tolist()}
+        """The fields as values that JSON can hold."""
+        place = {"kind": self.kind, "layer": self.layer, "head": self.head, "distance": self.distance}
+        return {**place, "first": self.first.tolist(), "second": self.second.tolist()}
 
 
 @dataclass(frozen=True)
 class NextChange:
-    """A token that may follow, with its probability in each sentence."""
+    """A possible next token with its probability in each sentence."""
 
     id: int
     text: str
@@ -63,50 +63,50 @@ class NextChange:
 
     @property
     def change(self) -> float:
-        """The second less the first."""
+        """The second probability minus the first."""
         return self.second - self.first
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The fields as values that JSON can hold."""
         return {**asdict(self), "change": self.change}
 
 
 class Comparison:
-    """Two inspections of one model, or of two with the same heads, in words."""
+    """Two records of one model, or of two models with the same heads, over words."""
 
-    def __init__(self, first: Inspection, second: Inspection):
+    def __init__(self, first: Record, second: Record):
         if first.kinds != second.kinds or first.heads != second.heads:
-            raise UsageError("these two models have other heads; compare sentences of one model")
+            raise UsageError("the two models have different heads; compare sentences of one model")
         self.first, self.second = first, second
-        names = [side.name for side in (first.source, first.target) if side is not None]
+        names = [side.name for side in first.all_sides]
         self.pairs = {name: pair_words(first.side(name), second.side(name)) for name in names}
 
     def labels(self, side: str) -> list[str]:
-        """The paired words: one spelling where both agree, "tired/wide" where not."""
+        """The paired words: one spelling where both are equal, "tired/wide" where not."""
         return [pair.label for pair in self.pairs[side]]
 
     def changes(self, word: str | int, side: str | None = None) -> list[Change]:
-        """How a word of the first sentence looks, in each head of each kind, the largest change first."""
+        """The change for a word of the first sentence in each head of each kind, the largest first."""
         side = side or self._side_of(word)
         pair = self._partnered(word, side)
-        found = []
+        changes = []
         for kind in self.first.kinds:
             if self.first.sides(kind)[0].name == side:
                 for layer in range(min(self.first.layers(kind), self.second.layers(kind))):
-                    found += self._changes_in(kind, layer, pair)
-        return sorted(found, key=lambda change: -change.distance)
+                    changes += self._changes_in(kind, layer, pair)
+        return sorted(changes, key=lambda change: -change.distance)
 
     def difference_map(self, word: str | int, kind: str) -> np.ndarray:
-        """What each paired word gained of a word's attention, layers x heads x pairs."""
+        """The change in the attention of a word to each paired word, layers x heads x pairs."""
         pair = self._partnered(word, self.first.sides(kind)[0].name)
         layers = min(self.first.layers(kind), self.second.layers(kind))
         return np.array(
-            [[each.difference for each in self._changes_in(kind, n, pair)] for n in range(layers)]
+            [[change.difference for change in self._changes_in(kind, n, pair)] for n in range(layers)]
         )
 
     @property
     def fork(self) -> int:
-        """The last position up to which both outputs are the same: the next token is where they part."""
+        """The last position up to which both outputs are equal; they differ at the next token."""
         first, second = self.first.written.ids, self.second.written.ids
         shared = min(len(first), len(second))
         differing = np.flatnonzero(first[:shared] != second[:shared])
@@ -115,22 +115,23 @@ class Comparison:
     def next(self, position: int | None = None, top: int = 10) -> list[NextChange]:
         """The tokens whose probability changes most after a position, by default after the fork."""
         place = self.fork if position is None else position
-        return self._next([each.written.find(place)[0] for each in (self.first, self.second)], top)
+        return self._next([record.written.find(place)[0] for record in (self.first, self.second)], top)
 
     def after_both(self, top: int = 10) -> list[NextChange]:
-        """The same after the whole of each."""
+        """The tokens whose probability changes most after the end of each text."""
         return self._next([-1, -1], top)
 
     def _next(self, places: list[int], top: int) -> list[NextChange]:
         side = self.first.written
         first, second = (
-            each.probabilities[place] for each, place in zip((self.first, self.second), places, strict=True)
+            record.probabilities[place]
+            for record, place in zip((self.first, self.second), places, strict=True)
         )
         best = np.argsort(-np.abs(second - first), kind="stable")[:top].tolist()
         return [NextChange(n, word_of(side.tokenizer, n), float(first[n]), float(second[n])) for n in best]
 
     def _side_of(self, word: str | int) -> str:
-        sides = [each for each in (self.first.source, self.first.target) if each is not None]
+        sides = self.first.all_sides
         return next((side.name for side in sides if isinstance(word, int) or side.has(word)), sides[0].name)
 
     def _partnered(self, word: str | int, side: str) -> Pair:
@@ -138,9 +139,7 @@ class Comparison:
         number = self.first.tokens(side)[place].word
         pair = next(pair for pair in self.pairs[side] if pair.first == number)
         if pair.second is None:
-            raise UsageError(
-                f"{word!r} has no partner in {self.second.side(side).text!r}; choose another word"
-            )
+            raise UsageError(f"{word!r} has no match in {self.second.side(side).text!r}; choose another word")
         return pair
 
     def _changes_in(self, kind: str, layer: int, pair: Pair) -> list[Change]:
@@ -152,21 +151,21 @@ class Comparison:
             Change(kind, layer, head, float(distances[head]), first[head], second[head]) for head in heads
         ]
 
-    def _rows(self, seen: Inspection, kind: str, layer: int, word: int | None, which: str) -> np.ndarray:
-        """A word's row in every head over the paired words; what a sentence does not have gets 0."""
-        queries, keys = seen.sides(kind)
-        rows = merge_words(seen.attention(kind, layer).astype(np.float64), queries, keys)[:, word]
+    def _rows(self, record: Record, kind: str, layer: int, word: int | None, which: str) -> np.ndarray:
+        """The row of a word in every head over the paired words; a word without a match gets 0."""
+        queries, keys = record.sides(kind)
+        rows = merge_words(record.attention(kind, layer).astype(np.float64), queries, keys)[:, word]
         places = [getattr(pair, which) for pair in self.pairs[keys.name]]
         return np.stack([np.zeros(len(rows)) if n is None else rows[:, n] for n in places], axis=-1)
 
 
-def compare(first: Inspection, second: Inspection) -> Comparison:
-    """Two sentences side by side."""
+def compare(first: Record, second: Record) -> Comparison:
+    """Compare two records."""
     return Comparison(first, second)
 
 
 def pair_words(first: Side, second: Side) -> list[Pair]:
-    """The words of both in order: equal ones paired, and as many that replace as many others."""
+    """The words of both in order; equal words are paired, and replaced runs of equal length."""
     left, right = first.labels(words=True), second.labels(words=True)
     pairs: list[Pair] = []
     for kind, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():

@@ -1,25 +1,23 @@
-"""Attention pulled by hand: rows of weights that a person sets in place of the model's own."""
+"""Interventions: rows of attention weights that a person sets in place of the model's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from regard.errors import SettingError, UnknownName, nearest
-from regard.inspection.record.recording import at_rest, kinds_of
-from regard.model.transformer import EncoderDecoder, Transformer
-from regard.model.watch import Part, Replacement, attention_path, replace_row, watch
+from regard.inspection.record.recording import kinds_of
+from regard.model.transformer import Transformer
+from regard.model.watch import Replacement, attention_path, replace_row
 
-TOLERANCE = 0.01  # of a row's sum; what a person types is rounded
+TOLERANCE = 0.01  # of a row's sum; typed numbers are rounded
 
 
 @dataclass(frozen=True)
-class Pull:
-    """One query's row in one head: a weight for each key, 1 in all."""
+class Intervention:
+    """One query's row in one head: a weight for each key, with the sum 1."""
 
     kind: str
     layer: int
@@ -28,75 +26,49 @@ class Pull:
     row: tuple[float, ...]
 
 
-def check_pull(model: Transformer, pull: Pull, keys: int | None = None) -> None:
-    """Refuse a row that this model has no place for, or that is none of weights."""
-    kinds = kinds_of(model)
-    if pull.kind not in kinds:
-        raise UnknownName(f"unknown kind of attention {pull.kind!r}; {nearest(pull.kind, kinds)}")
-    config = model.config
-    layers = config.layers if pull.kind == "encoder" else config.decoder_layers or config.layers
-    for name, value, count in (("layer", pull.layer, layers), ("head", pull.head, config.heads)):
+def check_intervention(model: Transformer, row: Intervention, keys: int | None = None) -> None:
+    """Raise if the model has no such row, or if its numbers are not attention weights."""
+    kinds, config, weights = kinds_of(model), model.config, row.row
+    if row.kind not in kinds:
+        raise UnknownName(f"unknown kind of attention {row.kind!r}; {nearest(row.kind, kinds)}")
+    layers = config.layers if row.kind == "encoder" else config.decoder_layers or config.layers
+    for name, value, count in (("layer", row.layer, layers), ("head", row.head, config.heads)):
         if not 0 <= value < count:
-            raise SettingError(f"no {name} {value} of {pull.kind} attention; there are {count}, from 0 on")
-    if pull.kind == "encoder" and keys is not None and pull.query >= keys:
-        raise SettingError(f"no query {pull.query}; the source has {keys} tokens, counted from 0")
-    if keys is not None and len(pull.row) != keys:
-        raise SettingError(f"a pulled row of {len(pull.row)} numbers; this one has {keys} keys")
-    if pull.kind == "decoder" and any(pull.row[pull.query + 1 :]):
-        raise SettingError("a pulled row looks at later words, which are not written yet; give those 0")
-    if min(pull.row, default=0.0) < 0 or abs(sum(pull.row) - 1) > TOLERANCE:
-        raise SettingError(f"a pulled row sums to {sum(pull.row):.3g}; weights of 0 or more that sum to 1 do")
+            raise SettingError(f"no {name} {value} of {row.kind} attention; there are {count}, from 0 on")
+    if row.kind == "encoder" and keys is not None and row.query >= keys:
+        raise SettingError(f"no query {row.query}; the source has {keys} tokens, counted from 0")
+    if keys is not None and len(weights) != keys:
+        raise SettingError(f"the intervention has {len(weights)} weights; this row has {keys} keys")
+    if row.kind == "decoder" and any(weights[row.query + 1 :]):
+        raise SettingError("the intervention attends to later tokens, which do not exist yet; give those 0")
+    if min(weights, default=0.0) < 0 or abs(sum(weights) - 1) > TOLERANCE:
+        raise SettingError(f"the weights sum to {sum(weights):.3g}; give weights of 0 or more with the sum 1")
 
 
-def patches(pulls: Iterable[Pull]) -> dict[str, Replacement]:
-    """What `watch` puts in place of the model's weights."""
-    by_name: dict[str, list[Pull]] = {}
-    for pull in pulls:
-        by_name.setdefault(f"{attention_path(pull.kind, pull.layer)}.weights", []).append(pull)
+def patches(interventions: Iterable[Intervention]) -> dict[str, Replacement]:
+    """The patches for `watch` that put these rows in place of the model's."""
+    by_name: dict[str, list[Intervention]] = {}
+    for row in interventions:
+        by_name.setdefault(f"{attention_path(row.kind, row.layer)}.weights", []).append(row)
     return {name: _patch(rows) for name, rows in by_name.items()}
 
 
-def _patch(rows: Sequence[Pull]) -> Replacement:
-    def put(weights: Tensor) -> Tensor:
+def _patch(rows: Sequence[Intervention]) -> Replacement:
+    def replace(weights: Tensor) -> Tensor:
         queries, keys = weights.shape[-2:]
-        for pull in rows:
-            if pull.query < queries:  # the output may end before it
-                row: Any = replace_row(pull.query, _fitting(pull, keys), pull.head)
-                weights = row(weights)
+        for row in rows:
+            if row.query < queries:  # the output may be shorter
+                patch = replace_row(row.query, _fitted(row, keys), row.head)
+                assert callable(patch)
+                weights = patch(weights)
         return weights
 
-    return put
+    return replace
 
 
-def _fitting(pull: Pull, keys: int) -> list[float]:
-    """A decoder's row may have been pulled in a longer or shorter output; what lies ahead has no weight."""
-    if pull.kind != "decoder":
-        return list(pull.row)
-    seen = pull.row[: pull.query + 1]
-    return [*seen, *[0.0] * (keys - len(seen))]
-
-
-@torch.no_grad()
-def write_pulled(
-    model: EncoderDecoder,
-    source: Sequence[int],
-    start: int,
-    end: int,
-    longest: int,
-    off: Iterable[Part],
-    patch: Mapping[str, Replacement],
-) -> list[int]:
-    """What a model writes, the likeliest id each time, while rows are pulled.
-
-    Every step reads the output as a whole: a row of a longer output has no place in a step of one token.
-    """
-    device = next(model.parameters()).device
-    written = torch.tensor([[start]], device=device)
-    with at_rest(model), watch(model, only=(), off=off, patch=patch):
-        memory = model.encode(torch.tensor([list(source)], device=device))
-        while written.shape[1] <= longest:
-            best = model.head(model.decode(written, memory)[:, -1:])[:, -1].argmax(-1)
-            if int(best) == end:
-                break
-            written = torch.cat([written, best[:, None]], dim=1)
-    return written[0, 1:].tolist()
+def _fitted(row: Intervention, keys: int) -> list[float]:
+    """The weights for an output of another length; tokens after the query have no weight."""
+    if row.kind != "decoder":
+        return list(row.row)
+    visible = row.row[: row.query + 1]
+    return [*visible, *[0.0] * (keys - len(visible))]

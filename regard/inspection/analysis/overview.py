@@ -1,7 +1,7 @@
-"""All heads at a glance: every map made small, and the place that is worth a first look.
+"""Overview of all heads: every attention map made small, and the row to show first.
 
-L layers, H heads, Q queries, K keys. Weights are looked at a few layers at a time, so that a long text in a
-deep model needs no more memory than it may.
+L layers, H heads, Q queries, K keys. Weights are read a few layers at a time, which bounds the memory for a
+long text in a deep model.
 """
 
 from __future__ import annotations
@@ -13,21 +13,19 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 
-from regard.inspection.record.inspection import Inspection
-from regard.inspection.record.recording import at_rest
+from regard.inspection.record.record import Record
 from regard.inspection.record.tokens import Side
-from regard.model.watch import attention_path, watch
+from regard.model.watch import attention_path
 
 SMALL = 48  # rows and columns of a small map at most
-AT_ONCE = 1 << 28  # bytes of weights held together where the recording cannot hold them all
+AT_ONCE = 1 << 28  # bytes of weights read in one pass where the recording cannot hold them all
 Places = Mapping[str, Sequence[int]]  # by the name of a side
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """One query in one head, and the key that it is looked at for."""
+    """One query in one head, and the key of interest."""
 
     kind: str
     layer: int
@@ -38,73 +36,63 @@ class Pinned:
 
     @property
     def place(self) -> dict[str, Any]:
-        """Where it is, for the view."""
+        """Its fields for the view, without the strength."""
         names = ("kind", "layer", "head", "query", "key")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, eq=False)
-class Glance:
-    """Every head's map, pooled to a small one, and a good first choice."""
+class Overview:
+    """Every head's attention map, pooled to a small one, and the row to show first."""
 
-    overview: dict[str, np.ndarray]  # for each kind L H q k
+    maps: dict[str, np.ndarray]  # for each kind L H q k
     pinned: Pinned
 
 
-def glance(seen: Inspection, nouns: Places | None = None, pronouns: Places | None = None) -> Glance:
-    """Look at every head once.
+def overview_of(record: Record, nouns: Places | None = None, pronouns: Places | None = None) -> Overview:
+    """Pool the map of every head and choose the row to show first.
 
-    Where a side has `pronouns`, by their position, and `nouns`, by the number of the word, the first choice
-    is the head, of any kind, in which a pronoun gives one noun the most weight; one that is written looks
-    from the step that writes it. Else it is the head of the last layer, of cross-attention where there is
-    any, that tells most: whose rows are furthest from looking everywhere alike, as far as they look at words
-    at all. Its most telling row is then the query.
+    If a side has `pronouns` (positions) and `nouns` (numbers of words), the row is that of the head, of any
+    kind, in which a pronoun gives a noun the most weight. A pronoun of the output is read at the step that
+    writes it. Otherwise the row is the most informative one of the last layer, in cross-attention if there
+    is any: see `most_informative`.
     """
-    small: dict[str, list[np.ndarray]] = {kind: [] for kind in seen.kinds}
+    small: dict[str, list[np.ndarray]] = {kind: [] for kind in record.kinds}
     linked: list[Pinned] = []
     last: tuple[str, int, np.ndarray] | None = None
-    for last in every_layer(seen):
+    for last in every_layer(record):
         kind, layer, weights = last
         small[kind].append(pool(weights))
-        linked += _links(seen, kind, layer, weights, nouns or {}, pronouns or {})
+        linked += _links(record, kind, layer, weights, nouns or {}, pronouns or {})
     assert last is not None
-    pinned = max(linked, key=lambda each: each.strength, default=None) or most_telling(seen, *last)
-    return Glance({kind: np.stack(maps) for kind, maps in small.items()}, pinned)
+    pinned = max(linked, key=lambda link: link.strength, default=None) or most_informative(record, *last)
+    return Overview({kind: np.stack(maps) for kind, maps in small.items()}, pinned)
 
 
-def every_layer(seen: Inspection) -> Iterator[tuple[str, int, np.ndarray]]:
+def every_layer(record: Record) -> Iterator[tuple[str, int, np.ndarray]]:
     """The weights of each kind and layer, H Q K, the layers of a kind in order."""
-    places = [(kind, layer) for kind in seen.kinds for layer in range(seen.layers(kind))]
-    if seen.recording.holds_weights:
+    places = [(kind, layer) for kind in record.kinds for layer in range(record.layers(kind))]
+    if record.recording.holds_weights:
         for kind, layer in places:
-            yield kind, layer, seen.attention(kind, layer)
+            yield kind, layer, record.attention(kind, layer)
         return
-    sizes = [4 * seen.heads * math.prod(map(len, seen.sides(kind))) for kind, _ in places]
+    sizes = [4 * record.heads * math.prod(map(len, record.sides(kind))) for kind, _ in places]
     while places:
         count = max(1, int(np.searchsorted(np.cumsum(sizes), AT_ONCE, "right")))
-        yield from _passed(seen, places[:count])
+        yield from _recorded(record, places[:count])
         places, sizes = places[count:], sizes[count:]
 
 
-def _passed(seen: Inspection, places: list[tuple[str, int]]) -> Iterator[tuple[str, int, np.ndarray]]:
-    """One more pass that records these weights alone."""
+def _recorded(record: Record, places: list[tuple[str, int]]) -> Iterator[tuple[str, int, np.ndarray]]:
+    """One more pass that records only these weights."""
     names = [f"{attention_path(*place)}.weights" for place in places]
-    recording = seen.recording
-    device = next(seen.model.parameters()).device
-    sides = [side for side in (seen.source, seen.target) if side is not None]
-    ids = [torch.as_tensor(side.ids, device=device)[None] for side in sides]
-    with (
-        torch.no_grad(),
-        at_rest(seen.model),
-        watch(seen.model, names, recording.off, recording.patch) as passed,
-    ):
-        seen.model(*ids)
+    _, values = record.recording.run(names)
     for (kind, layer), name in zip(places, names, strict=True):
-        yield kind, layer, passed[name][0].float().cpu().numpy()
+        yield kind, layer, values[name][0].float().cpu().numpy()
 
 
 def pool(weights: np.ndarray, most: int = SMALL) -> np.ndarray:
-    """.. Q K with at most so many rows and columns, each the largest of those that it stands for."""
+    """Max-pool .. Q K to at most `most` rows and columns."""
     rows, columns = weights.shape[-2:]
     if rows > most:
         bounds = np.arange(most + 1) * rows // most
@@ -115,50 +103,54 @@ def pool(weights: np.ndarray, most: int = SMALL) -> np.ndarray:
     return weights
 
 
-def writes_next(seen: Inspection, kind: str) -> bool:
+def writes_next(record: Record, kind: str) -> bool:
     """Whether a row of this kind is a step that writes the next token, as in a translation's decoder."""
-    return seen.source is not None and seen.sides(kind)[0] is seen.target
+    return record.source is not None and record.sides(kind)[0] is record.target
 
 
 def _links(
-    seen: Inspection, kind: str, layer: int, weights: np.ndarray, nouns: Places, pronouns: Places
+    record: Record, kind: str, layer: int, weights: np.ndarray, nouns: Places, pronouns: Places
 ) -> Iterator[Pinned]:
-    """In each head, how much each pronoun looks at each noun."""
-    queries, keys = seen.sides(kind)
+    """The weight from each pronoun to each noun, in each head."""
+    queries, keys = record.sides(kind)
     for position in pronouns.get(queries.name, ()):
-        query = position - writes_next(seen, kind)
+        query = position - writes_next(record, kind)
         for number in nouns.get(keys.name, ()):
             places = list(keys.words[number].positions)
             for head, weight in enumerate(weights[:, query, places].sum(-1).tolist()):
                 yield Pinned(kind, layer, head, query, places[0], weight)
 
 
-def caption(seen: Inspection, pinned: Pinned) -> str:
-    """What is to be seen in a place, in a sentence."""
-    queries, keys = seen.sides(pinned.kind)
+def caption(record: Record, pinned: Pinned) -> str:
+    """One sentence about the pinned row: which word looks at which, and with what weight."""
+    queries, keys = record.sides(pinned.kind)
     word = keys.words[keys.tokens[pinned.key].word]
-    row = seen.attention(pinned.kind, pinned.layer, pinned.head)[pinned.query]
-    asks = _quoted(queries, pinned.query)
-    if writes_next(seen, pinned.kind):
-        asks = f"The step that writes {_quoted(queries, pinned.query + 1)}"
-    return f"{asks} looks at “{word.text}”: {row[list(word.positions)].sum():.2f}"
+    row = record.attention(pinned.kind, pinned.layer, pinned.head)[pinned.query]
+    query = _quoted(queries, pinned.query)
+    if writes_next(record, pinned.kind):
+        query = f"The step that writes {_quoted(queries, pinned.query + 1)}"
+    return f"{query} looks at “{word.text}”: {row[list(word.positions)].sum():.2f}"
 
 
 def _quoted(side: Side, position: int) -> str:
-    """The word at a position; behind the last one stands the end."""
+    """The word at a position in quotes; after the last one, the end."""
     return f"“{side.words[side.tokens[position].word].text}”" if position < len(side) else "the end"
 
 
-def most_telling(seen: Inspection, kind: str, layer: int, weights: np.ndarray) -> Pinned:
-    """Of some heads of a layer, H Q K, the one that tells most, counted among them, and its best row."""
-    queries, keys = seen.sides(kind)
-    many = np.arange(1, len(queries) + 1) if kind == "decoder" else np.full(len(queries), len(keys))
+def most_informative(record: Record, kind: str, layer: int, weights: np.ndarray) -> Pinned:
+    """The head, of weights H Q K, with the most informative rows, and its best row.
+
+    A row is informative where its entropy is far below that of even attention and its weight is on words
+    instead of special tokens. The head is counted among those given.
+    """
+    queries, keys = record.sides(kind)
+    visible = np.arange(1, len(queries) + 1) if kind == "decoder" else np.full(len(queries), len(keys))
     entropy = -np.einsum("hqk,hqk->hq", weights, np.log(np.maximum(weights, 1e-30)))  # H Q
-    at_words = weights @ np.array([not token.special for token in keys.tokens], dtype=weights.dtype)
-    telling = np.nan_to_num((np.log(many) - entropy) * at_words)
-    counted = [not token.special for token in queries.tokens]
-    telling[:, ~np.array(counted)] *= 1.0 if not any(counted) else 0.0
-    head = int(telling.mean(1).argmax())
-    query = int(telling[head].argmax())
+    on_words = weights @ np.array([not token.special for token in keys.tokens], dtype=weights.dtype)
+    information = np.nan_to_num((np.log(visible) - entropy) * on_words)
+    are_words = [not token.special for token in queries.tokens]
+    information[:, ~np.array(are_words)] *= 1.0 if not any(are_words) else 0.0
+    head = int(information.mean(1).argmax())
+    query = int(information[head].argmax())
     key = int(weights[head, query].argmax())
-    return Pinned(kind, layer, head, query, key, float(telling[head, query]))
+    return Pinned(kind, layer, head, query, key, float(information[head, query]))

@@ -1,4 +1,4 @@
-"""Which head links a word with another: measured over every head, over one sentence or several."""
+"""Rank heads by the attention from one word to another, over one or more sentences."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from regard.errors import UnknownName, UsageError
-from regard.inspection.record.inspection import Inspection
+from regard.inspection.record.record import Record
 from regard.inspection.record.tokens import Side
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """A query word and a key word of one sentence, by spelling or by position."""
+    """A query word and a key word of one record, by spelling or by position."""
 
-    seen: Inspection
+    record: Record
     query: str | int
     key: str | int
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """One head, and how much of the query's attention goes to the key.
+    """One head and the weight from the query to the key.
 
-    `weight` is the mean over the sentences of `each`: from the query's pieces on average, to the key's
-    pieces in sum. `uniform` is what a head that looks everywhere alike would give.
+    `each` has the weight in each sentence: the mean over the query's tokens of the sum over the key's tokens.
+    `weight` is the mean of `each`. `uniform` is the weight under even attention.
     """
 
     kind: str
@@ -39,36 +39,36 @@ class Ranked:
 
     @property
     def lift(self) -> float:
-        """How many times the uniform share it is."""
+        """The weight divided by the uniform weight."""
         return self.weight / self.uniform if self.uniform else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The fields as values that JSON can hold."""
         return {**asdict(self), "each": list(self.each), "lift": self.lift}
 
 
 def rank_heads(links: Link | Iterable[Link], kinds: Iterable[str] | None = None) -> list[Ranked]:
-    """Every head of every kind that has both words, the one with the largest weight first."""
+    """Every head of every kind that has both words, by weight, the largest first."""
     links = [links] if isinstance(links, Link) else list(links)
     if not links:
-        raise UsageError("no sentence to rank heads by; give one link at least")
-    found = [ranked for kind in _kinds(links, kinds) for ranked in _ranked(links, kind)]
-    return sorted(found, key=lambda ranked: -ranked.weight)
+        raise UsageError("ranking heads needs at least one link; give one")
+    heads = [head for kind in _kinds(links, kinds) for head in _ranked(links, kind)]
+    return sorted(heads, key=lambda ranked: -ranked.weight)
 
 
 def _kinds(links: list[Link], kinds: Iterable[str] | None) -> list[str]:
-    """The kinds in which every query can look at its key."""
-    wanted = links[0].seen.kinds if kinds is None else list(kinds)
+    """The kinds of attention in which every link has its query and its key."""
+    wanted = links[0].record.kinds if kinds is None else list(kinds)
     able = [kind for kind in wanted if all(_has_both(link, kind) for link in links)]
     if not able:
         link = next(link for link in links if not any(_has_both(link, kind) for kind in wanted))
-        texts = " / ".join(side.text for side in (link.seen.source, link.seen.target) if side is not None)
+        texts = " / ".join(side.text for side in link.record.all_sides)
         raise UnknownName(f"no attention goes from {link.query!r} to {link.key!r} in: {texts}")
     return able
 
 
 def _has_both(link: Link, kind: str) -> bool:
-    queries, keys = link.seen.sides(kind)
+    queries, keys = link.record.sides(kind)
     return _has(queries, link.query) and _has(keys, link.key)
 
 
@@ -78,21 +78,21 @@ def _has(side: Side, wanted: str | int) -> bool:
 
 def _ranked(links: list[Link], kind: str) -> Iterator[Ranked]:
     uniform = float(np.mean([_uniform(link, kind) for link in links]))
-    for layer in range(links[0].seen.layers(kind)):
+    for layer in range(links[0].record.layers(kind)):
         weights = np.array([_weights(link, kind, layer) for link in links])  # sentences x heads
         for head, each in enumerate(weights.T):
             yield Ranked(kind, layer, head, float(each.mean()), uniform, tuple(map(float, each)))
 
 
 def _weights(link: Link, kind: str, layer: int) -> np.ndarray:
-    queries, keys = link.seen.sides(kind)
-    rows = link.seen.attention(kind, layer)[:, list(queries.find(link.query))].mean(1)  # H K
+    queries, keys = link.record.sides(kind)
+    rows = link.record.attention(kind, layer)[:, list(queries.find(link.query))].mean(1)  # H K
     return rows[:, list(keys.find(link.key))].sum(-1)
 
 
 def _uniform(link: Link, kind: str) -> float:
-    """The key's share of what the query may look at."""
-    queries, keys = link.seen.sides(kind)
-    visible = link.seen.visible(kind, 0)[list(queries.find(link.query))].astype(float)
+    """The weight of the key under even attention to the visible keys."""
+    queries, keys = link.record.sides(kind)
+    visible = link.record.visible(kind, 0)[list(queries.find(link.query))].astype(float)
     shares = visible / np.maximum(visible.sum(-1, keepdims=True), 1)
     return float(shares[:, list(keys.find(link.key))].sum(-1).mean())

@@ -1,7 +1,7 @@
-"""One query's row, step by step: every number real, worked out anew and compared with the model's own.
+"""The attention of one query step by step, computed again and compared with the model's values.
 
-Each step starts from the model's own float32 numbers, is worked out in plain float64 arithmetic, and must
-meet what the model has at that place. H heads, K keys, E key width of a head, F value width, D width.
+Each step starts from the model's float32 values, is computed in float64, and is compared with the value that
+the model has at that point. H heads, K keys, E key width of a head, F value width, D width.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from regard.errors import UnknownName, UsageError, nearest
-from regard.inspection.record.inspection import Inspection
+from regard.inspection.record.record import Record
 from regard.model.attention import MultiHeadAttention, SeparateProjections
 from regard.model.blocks import LayerNorm, RMSNorm
 from regard.model.positions import Rotation
@@ -26,12 +26,12 @@ Array = np.ndarray
 
 
 def as_array(tensor: Any) -> Array:
-    """A tensor's numbers in float64."""
+    """A tensor as a float64 array."""
     return tensor.detach().cpu().double().numpy()
 
 
 def products(similarity: Any, query: Array, key: Array, head: int) -> Array | None:
-    """What is added up to a raw score, K E: for a dot product q_i k_i, and its like for other measures."""
+    """The terms whose sum is the raw score, K E: q_i k_i for a dot product."""
     for known, terms in _TERMS.items():
         if isinstance(similarity, known):
             return terms(similarity, query, key, head)
@@ -39,9 +39,9 @@ def products(similarity: Any, query: Array, key: Array, head: int) -> Array | No
 
 
 def formulas(similarity: Any) -> tuple[str, str]:
-    """How its products and its score are written."""
-    found = (written for known, written in _FORMULAS.items() if isinstance(similarity, known))
-    return next(found, ("", "s = similarity(q, k)"))
+    """The formulas of its products and its score."""
+    known = (formula for kind, formula in _FORMULAS.items() if isinstance(similarity, kind))
+    return next(known, ("", "s = similarity(q, k)"))
 
 
 def _dot(similarity: ScaledDot, query: Array, key: Array, head: int) -> Array:
@@ -115,7 +115,7 @@ def normalise(norm: nn.Module, x: Array) -> Array | None:
 
 
 def softmax(scores: Array) -> tuple[Array, Array]:
-    """e^(score - largest) for every score, and their shares; a row of nothing but -inf weighs 0."""
+    """e^(score - largest) for every score, and the softmax; a row of -inf alone gives 0."""
     largest = scores.max()
     exponentials = np.zeros_like(scores) if np.isneginf(largest) else np.exp(scores - largest)
     total = exponentials.sum()
@@ -124,35 +124,38 @@ def softmax(scores: Array) -> tuple[Array, Array]:
 
 TOLERANCE = 1e-5  # of the tensor's largest magnitude
 STEPS = {  # name: formula, and what it means
-    "input": ("x", "The vector of this word as it comes in."),
+    "input": ("x", "The input vector of this word."),
     "normed": ("x' = norm(x)", "Here the norm comes before the attention."),
     "query": ("q = x W^Q", "What this word looks for."),
     "keys": ("k = x W^K", "What each word offers."),
-    "products": ("q_i k_i", "Each number of q with its partner in k."),
-    "scores": ("s = q · k", "Their sum: how well each key answers the query."),
-    "scaled": ("s / √d_k", "Divided, so that long vectors do not make softmax too sure."),
-    "masked": ("s, or -∞", "What this word may not look at gets minus infinity."),
-    "exponentials": ("e^(s - largest)", "Every score becomes positive; the largest gives 1."),
-    "sum": ("Σ e^(s - largest)", "What all of them are divided by."),
-    "weights": ("a = e^(s - largest) / Σ", "Shares of one whole: how much this word looks at each."),
-    "values": ("v = x W^V", "What each word hands over."),
+    "products": ("q_i k_i", "Each number of q times the matching number of k."),
+    "scores": ("s = q · k", "The sum of the products: how well each key matches the query."),
+    "scaled": ("s / √d_k", "Divided by the root of the key width, so that softmax does not saturate."),
+    "masked": ("s, or -∞", "Keys that this word may not look at get minus infinity."),
+    "exponentials": ("e^(s - largest)", "Every score becomes positive; the largest becomes 1."),
+    "sum": ("Σ e^(s - largest)", "The sum that softmax divides by."),
+    "weights": (
+        "a = e^(s - largest) / Σ",
+        "The softmax: how much this word looks at each word. The weights sum to 1.",
+    ),
+    "values": ("v = x W^V", "What each word passes on."),
     "weighted": ("a v", "Each value times its weight."),
-    "head": ("z = Σ a v", "Added up: what this head found."),
-    "contribution": ("z W^O", "What this head writes into the word's vector."),
-    "contributions": ("z_h W^O_h", "What every head writes."),
+    "head": ("z = Σ a v", "The sum: the output of this head."),
+    "contribution": ("z W^O", "What this head adds to the vector of the word."),
+    "contributions": ("z_h W^O_h", "What every head adds."),
     "bias": ("b^O", "The same for every word."),
-    "output": ("Σ z_h W^O_h + b^O", "All heads together."),
-    "residual": ("x + output", "What came in is kept, and this is added."),
-    "norm": ("norm(x + output)", "Brought to one scale again."),
+    "output": ("Σ z_h W^O_h + b^O", "The sum over all heads, with the bias."),
+    "residual": ("x + output", "The residual connection: the output is added to the input vector."),
+    "norm": ("norm(x + output)", "Normalisation after the residual connection."),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: its formula, a sentence, its numbers, and whether they are the model's.
+    """One step: its formula, a sentence, its value, and whether it equals the model's.
 
-    `deviation` is the largest difference from the model's own numbers, as a share of the largest magnitude
-    in the model's tensor; it and `agrees` are None where the model keeps no such number.
+    `deviation` is the largest difference from the model's value, relative to the largest magnitude in the
+    model's tensor. It and `agrees` are None where the model has no such value.
     """
 
     name: str
@@ -163,14 +166,14 @@ class Step:
     deviation: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON; null stands for minus infinity."""
-        told = {"name": self.name, "formula": self.formula, "saying": self.saying}
-        return {**told, "value": _listed(self.value), "agrees": self.agrees, "deviation": self.deviation}
+        """The fields as values that JSON can hold; null stands for minus infinity."""
+        text = {"name": self.name, "formula": self.formula, "saying": self.saying}
+        return {**text, "value": _listed(self.value), "agrees": self.agrees, "deviation": self.deviation}
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """All steps of one query in one head, in order; `steps["weights"].value` are its weights."""
+    """The steps of one query in one head, in order; `steps["weights"].value` are its weights."""
 
     kind: str
     layer: int
@@ -192,21 +195,21 @@ class Steps:
 
     @property
     def agree(self) -> bool:
-        """Whether every step that can be compared is the model's own."""
+        """Whether every compared step equals the model's value."""
         return all(step.agrees is not False for step in self.steps)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The fields as values that JSON can hold."""
         place = {"kind": self.kind, "layer": self.layer, "head": self.head, "query": self.query}
         words = {"word": self.word, "keys": list(self.keys), "divisor": self.divisor, "agree": self.agree}
         return {**place, **words, "steps": [step.as_dict() for step in self.steps]}
 
 
-def work_out(seen: Inspection, kind: str, layer: int, head: int, query: int | str) -> Steps:
-    """The steps of one query: a position, or a word, of which the first piece is taken."""
-    seen.check(kind, layer, head)
-    queries, keys = seen.sides(kind)
-    row = _Row(seen, kind, layer, head, queries.find(query)[0])
+def work_out(record: Record, kind: str, layer: int, head: int, query: int | str) -> Steps:
+    """The steps of one query: a position, or the first token of a word."""
+    record.check(kind, layer, head)
+    queries, keys = record.sides(kind)
+    row = _Row(record, kind, layer, head, queries.find(query)[0])
     steps = [*row.vectors(), *row.scoring()]
     steps += [*row.weighing(steps[-1].value), *row.joining(), *row.around()]
     word, labels = queries.labels()[row.query], tuple(keys.labels())
@@ -214,50 +217,50 @@ def work_out(seen: Inspection, kind: str, layer: int, head: int, query: int | st
 
 
 class _Row:
-    """The row of one query in one head, and the parts of the model that it goes through."""
+    """The row of one query in one head, and the modules that it passes through."""
 
-    def __init__(self, seen: Inspection, kind: str, layer: int, head: int, query: int):
-        self.seen, self.kind, self.layer, self.head, self.query = seen, kind, layer, head, query
+    def __init__(self, record: Record, kind: str, layer: int, head: int, query: int):
+        self.record, self.kind, self.layer, self.head, self.query = record, kind, layer, head, query
         self.path = attention_path(kind, layer)
         block, _, name = self.path.rpartition(".")
         self.around_path = f"{block}.around_{name}"
-        stack: Any = seen.model.get_submodule(block.partition(".")[0])
+        stack: Any = record.model.get_submodule(block.partition(".")[0])
         self.attention = getattr(stack.blocks[layer], name)
         self.residual: Any = getattr(stack.blocks[layer], f"around_{name}")
         if not isinstance(self.attention, MultiHeadAttention):
             kind_of_attention = type(self.attention).__name__
-            raise UsageError(f"{kind_of_attention} has no such steps; they are those of multi-head attention")
+            raise UsageError(f"{kind_of_attention} has no steps; they are defined for multi-head attention")
         self.norm_comes_first = "normed" in self.residual.points
-        with seen.recording.parts_off():
+        with record.recording.parts_off():
             self.norm_off, self.residual_off = (watching(self.residual).off(x) for x in ("norm", "residual"))
             self.scale = 1.0 if watching(self.attention).off("scaling") else self.attention.similarity.scale
             self.rotation = self._rotation()
 
     def own(self, point: str) -> Array:
-        """The model's numbers at a point of this attention, or of the residual around it."""
+        """The model's values at a point of this attention, or of the residual around it."""
         around = point in ("before", "normed", "sublayer", "after")
-        return self.seen[f"{self.around_path if around else self.path}.{point}"].astype(np.float64)
+        return self.record[f"{self.around_path if around else self.path}.{point}"].astype(np.float64)
 
     def own_group(self, point: str) -> Array:
-        """This head's keys or values, which it may share with others."""
+        """This head's keys or values, which a group of heads may share."""
         shared = self.own(point)
         return shared[self.head * len(shared) // self.attention.heads]
 
     def vectors(self) -> Iterator[Step]:
-        """The vector that comes in; its query, and all keys."""
+        """The input vector, its query, and all keys."""
         x = self.own("before")
         yield _step("input", x[self.query])
         if self.norm_comes_first and not self.norm_off:
-            made, x = normalise(self.residual.norm, x[self.query]), self.own("normed")
-            yield _compared("normed", made, x, self.query)
+            normed, x = normalise(self.residual.norm, x[self.query]), self.own("normed")
+            yield _compared("normed", normed, x, self.query)
         query = self._projected("query", x)
         query = query if query is None else query[self.query]
-        yield self._turned(_compared("query", query, self.own("query"), self.head, self.query))
-        keys = self._projected("key", self._looked_at())
-        yield self._turned(_compared("keys", keys, self.own_group("key")))
+        yield self._rotated(_compared("query", query, self.own("query"), self.head, self.query))
+        keys = self._projected("key", self._attended())
+        yield self._rotated(_compared("keys", keys, self.own_group("key")))
 
     def scoring(self) -> Iterator[Step]:
-        """Products, raw scores, the division, the mask."""
+        """The products, raw scores, scaled scores and masked scores."""
         place = self.head, self.query
         scores, scaled = self.own("scores"), self.own("scaled")
         similarity = self.attention.similarity
@@ -269,25 +272,25 @@ class _Row:
         yield replace(_compared("scores", total, scores, *place), formula=score)
         divided = _compared("scaled", scores[place] * self.scale, scaled, *place)
         yield divided if self.scale != 1 else replace(divided, formula="s, not divided")
-        visible = self.seen.visible(self.kind, self.layer, self.head)[self.query]
+        visible = self.record.visible(self.kind, self.layer, self.head)[self.query]
         yield _step("masked", np.where(visible, scaled[place], -np.inf))
 
     def weighing(self, masked: Array) -> Iterator[Step]:
-        """Softmax; values, weighted values, and their sum: what the head gives."""
+        """The softmax, the values, the weighted values and their sum, the head's output."""
         exponentials, weights = softmax(masked)
         yield _step("exponentials", exponentials)
         yield _step("sum", exponentials.sum())
         yield _compared("weights", weights, self.own("weights"), self.head, self.query)
         own = self.own_group("value")
-        yield _compared("values", self._projected("value", self._looked_at()), own)
+        yield _compared("values", self._projected("value", self._attended()), own)
         weighted = self.own("weights")[self.head, self.query, :, None] * own
         yield _step("weighted", weighted)
-        is_off = (self.kind, self.layer, self.head) in self.seen.recording.off
+        is_off = (self.kind, self.layer, self.head) in self.record.recording.off
         total = _compared("head", weighted.sum(0) * (not is_off), self.own("heads"), self.head, self.query)
-        yield replace(total, saying="This head is switched off and hands over nothing.") if is_off else total
+        yield replace(total, saying="This head is switched off, so its output is 0.") if is_off else total
 
     def joining(self) -> Iterator[Step]:
-        """W^O: what this head writes, what every head writes, and their sum with the bias."""
+        """W^O: the contribution of this head, of every head, and their sum with the bias."""
         heads, output = self.own("heads")[:, self.query], self.attention.output  # H F
         weight = as_array(output.weight).reshape(output.out_features, len(heads), -1)  # D H F
         written = np.einsum("hf,dhf->hd", heads, weight)
@@ -298,7 +301,7 @@ class _Row:
         yield _compared("output", written.sum(0) + bias, self.own("output"), self.query)
 
     def around(self) -> Iterator[Step]:
-        """The residual connection and, in the paper's order, the norm behind it."""
+        """The residual connection and, with post-norm as in the paper, the norm after it."""
         x, output, after = self.own("before")[self.query], self.own("sublayer")[self.query], self.own("after")
         total = output if self.residual_off else x + output
         if self.norm_off or self.norm_comes_first:
@@ -306,31 +309,35 @@ class _Row:
         else:
             step = _step("residual", total)
         yield (
-            replace(step, formula="output", saying="What came in is not kept.") if self.residual_off else step
+            replace(step, formula="output", saying="The residual connection is switched off.")
+            if self.residual_off
+            else step
         )
         if not (self.norm_off or self.norm_comes_first):
             yield _compared("norm", normalise(self.residual.norm, total), after, self.query)
 
-    def _looked_at(self) -> Array:
-        """The vectors of which keys and values are made."""
+    def _attended(self) -> Array:
+        """The vectors that keys and values are projected from."""
         if self.kind == "cross":
-            return self.seen["encoder.output"].astype(np.float64)
+            return self.record["encoder.output"].astype(np.float64)
         return self.own("normed" if self.norm_comes_first and not self.norm_off else "before")
 
     def _projected(self, part: str, x: Array) -> Array | None:
         return project(self.attention, part, x, self.head, self.rotation)
 
-    def _turned(self, step: Step) -> Step:
+    def _rotated(self, step: Step) -> Step:
         return (
-            step if self.rotation is None else replace(step, formula=f"{step.formula}, turned by its place")
+            step
+            if self.rotation is None
+            else replace(step, formula=f"{step.formula}, rotated by its position")
         )
 
     def _rotation(self) -> Rotation | None:
         if self.kind == "cross":
             return None
-        side = self.seen.sides(self.kind)[0]
-        embedding: Any = self.seen.model.get_submodule(side.name)
-        places = torch.arange(len(side), device=next(self.seen.model.parameters()).device)
+        side = self.record.sides(self.kind)[0]
+        embedding: Any = self.record.model.get_submodule(side.name)
+        places = torch.arange(len(side), device=next(self.record.model.parameters()).device)
         return None if watching(embedding).off("positions") else embedding.positions.rotation(places)
 
 
@@ -339,17 +346,17 @@ def _step(name: str, value: Array) -> Step:
     return Step(name, formula, saying, np.asarray(value))
 
 
-def _compared(name: str, made: Array | None, own: Array, *place: int) -> Step:
-    """A step beside the model's own numbers, which stand in for it where there is no formula."""
-    if made is None:
+def _compared(name: str, computed: Array | None, own: Array, *place: int) -> Step:
+    """A step compared with the model's values; without a formula, the model's values themselves."""
+    if computed is None:
         return _step(name, own[place])
     largest = float(np.abs(own).max(initial=0.0)) or 1.0
-    deviation = float(np.abs(made - own[place]).max(initial=0.0)) / largest
-    return replace(_step(name, made), agrees=deviation <= TOLERANCE, deviation=deviation)
+    deviation = float(np.abs(computed - own[place]).max(initial=0.0)) / largest
+    return replace(_step(name, computed), agrees=deviation <= TOLERANCE, deviation=deviation)
 
 
 def _listed(value: Array) -> Any:
-    """Nested lists with null for what JSON cannot write."""
+    """Nested lists; None stands for values that JSON cannot hold."""
     if value.ndim:
         return [_listed(part) for part in value]
     return float(value) if np.isfinite(value) else None

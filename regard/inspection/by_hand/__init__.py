@@ -1,1 +1,1 @@
-"""Attention by hand: matrices small enough to check with a pencil, every step of them a number."""
+"""Attention by hand: small matrices solved with every step as numbers."""

@@ -1,4 +1,4 @@
-"""The examples in a list; loads no torch, so that it appears at once."""
+"""The worked examples and their list; loads no torch, so that it prints at once."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from rich.text import Text
 
 from regard.errors import SettingError, nearest
-from regard.inspection.by_hand.board import Board
+from regard.inspection.render.board import Board
 
 
 @dataclass(frozen=True)
 class Example:
-    """One worked example: its inputs, its rules, and where its digits are known from.
+    """One worked example: its inputs, its rules, and the source of its digits.
 
-    rules          what to do with the inputs, as keywords of Rules
-    rounded_by     who prints the digits that early rounding gives
-    also_divided   show too what the division by sqrt(d_k) would change
+    rules          keywords of Rules
+    rounded_by     the source that prints the digits of early rounding
+    also_divided   also show what the division by sqrt(d_k) changes
     """
 
     letter: str
@@ -35,7 +35,7 @@ class Example:
     also_divided: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """The inputs as plain data, for another program or a page that works them out itself."""
+        """The inputs as values that JSON can hold."""
         plain = ("letter", "name", "title", "summary", "story", "key_width", "rounded_by", "also_divided")
         return {
             **{name: getattr(self, name) for name in plain},
@@ -50,8 +50,8 @@ EXAMPLES = (
         name="two-words",
         title="Two words",
         summary="scores 112 and 96, divided by √64, become weights",
-        story="“Thinking Machines”, seen from the first word. Its query met both keys, 64 numbers long, and "
-        "these two scores came out.",
+        story="“Thinking Machines”, seen from the first word. The dot products of its query with both "
+        "keys, which have 64 numbers, are these two scores.",
         given={"scores": [[112, 96]]},
         words=("Thinking", "Machines"),
         query_words=("Thinking",),
@@ -79,7 +79,7 @@ EXAMPLES = (
         letter="C",
         name="masked",
         title="A masked pattern",
-        summary="six words, none of which may look ahead",
+        summary="six words; none may look at later words",
         story="The scores of six words, each of which may look at itself and at earlier words only.",
         given={
             "scores": [
@@ -121,16 +121,16 @@ def find_example(name: str) -> Example:
 
 
 def list_examples(board: Board) -> None:
-    """What there is to see, and how to bring one's own."""
+    """Print the list of examples and how to give your own matrices."""
     board.title("Attention by hand")
     rows = [(Text(e.letter, "bold"), Text(e.name, "output"), e.summary) for e in EXAMPLES]
     board.table(rows, gap=2)
-    board.say("[bold]regard attend B[/] shows one of them; add [bold]--row 0[/] for one word alone.")
+    board.say("[bold]regard by-hand B[/] shows one of them; add [bold]--row 0[/] for one word alone.")
     board.say("Your own matrices, inline or from .csv, .tsv, .txt, .json and .npy files:")
     board.table(
         [
-            ('regard attend --x "1 0; 0 1" --wq wq.csv --wk wk.csv --wv wv.csv',),
-            ('regard attend --q "1 0; 0 1" --k "1 1; 0 1" --v "2 0; 0 2" --causal',),
+            ('regard by-hand --x "1 0; 0 1" --wq wq.csv --wk wk.csv --wv wv.csv',),
+            ('regard by-hand --q "1 0; 0 1" --k "1 1; 0 1" --v "2 0; 0 2" --causal',),
         ]
     )
-    board.say("All options: [bold]regard attend --help")
+    board.say("All options: [bold]regard by-hand --help")

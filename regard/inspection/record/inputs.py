@@ -1,57 +1,194 @@
-"""What a Translator, a Writer or a Reader reads when it is inspected."""
+"""The token sequences of a pass: what a Translator, Writer or Reader reads, and the output to look at."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from regard.errors import UsageError
+import numpy as np
+import torch
+
+from regard.errors import SettingError, ShapeError, UsageError
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
+from regard.inference.writing import beginning
+from regard.inspection.record.recording import evaluation_mode
 from regard.inspection.record.tokens import Side
-from regard.model.watch import Part
-from regard.text.pair import Tokenizers
+from regard.model.transformer import EncoderDecoder
+from regard.model.watch import Part, Replacement, Seen
+from regard.stepping import Banned, Choices, Stepper
 
-Subject = Translator | Writer | Reader
+TextModel = Translator | Writer | Reader
+Sides = tuple[Side | None, Side | None]  # the source and the target
 
 
-def sides_read(
-    subject: Subject, text: str, target: str | None, off: Sequence[Part] = ()
-) -> tuple[Side | None, Side | None]:
-    """The source and the target, where there is one, as the model reads them."""
-    if isinstance(subject, Translator):
-        return _pair(subject, text, target, off)
-    if isinstance(subject, Writer):
-        return None, Side.of_text("target", subject.tokenizer, text + (target or ""))
-    if not isinstance(subject, Reader):
-        kind = type(subject).__name__
+def read_sides(
+    model: TextModel,
+    text: str,
+    target: str | Sequence[int] | None = None,
+    off: Sequence[Part] = (),
+    patch: Mapping[str, Replacement] | None = None,
+) -> Sides:
+    """The source and the target of a pass, where the model has one.
+
+    `target` is a text or token ids: an output to read, or for a Writer the continuation of the text. Without
+    it a Translator reads the translation that `translate` gives by default under the same `off` and `patch`.
+    """
+    if isinstance(model, Translator):
+        return source_side(model, text), _translation(model, text, target, off, patch)
+    if isinstance(model, Writer):
+        return None, writer_side(model, text, target)
+    if not isinstance(model, Reader):
+        kind = type(model).__name__
         raise UsageError(
             f"{kind} cannot be inspected; give a Translator, Writer or Reader, as regard.load does"
         )
     if target is not None:
-        raise UsageError("a model that reads has no target; leave it out")
-    return side_of_reader(subject, text), None
+        raise UsageError("an encoder-only model has no target; leave it out")
+    return reader_side(model, text), None
 
 
-def side_of_reader(reader: Reader, text: str) -> Side:
-    """A text between start and end; a mask written in it is one where the model fills them."""
+def source_side(translator: Translator, text: str) -> Side:
+    """What the encoder of a Translator reads."""
+    tokenizer = translator.tokenizers.source
+    return _fitting(translator, Side.of_text("source", tokenizer, text, last=[tokenizer.end]), "the text")
+
+
+def reader_side(reader: Reader, text: str) -> Side:
+    """A text between start and end; a mask written in it counts as one where the model fills masks."""
     tokenizer = reader.tokenizer
-    return Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end], reader.fills)
+    side = Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end], reader.fills)
+    return _fitting(reader, side, "the text")
 
 
-def translation_without(model: Any, source: Side, target: Side, off: Sequence[Part]) -> str:
-    """What a model writes for a source with these parts off."""
-    translator = Translator(model, Tokenizers(source.tokenizer, target.tokenizer))
-    return translator.translate(source.text, off=off).text
+def writer_side(writer: Writer, text: str, target: str | Sequence[int] | None = None) -> Side:
+    """A text and its continuation; an empty one begins with the Writer's start token."""
+    tokenizer, ids = writer.tokenizer, []
+    if isinstance(target, str):
+        text += target
+    elif target is not None:
+        ids = list(target)
+    if text and not ids:
+        return _fitting(writer, Side.of_text("target", tokenizer, text), "the text")
+    before = tokenizer.encode(text)
+    _check_ids(ids, writer.config.vocabulary)
+    side = Side.of_ids("target", tokenizer, [*before, *ids], [] if before else beginning(tokenizer))
+    return _fitting(writer, side, "the text")
 
 
-def _pair(translator: Translator, text: str, target: str | None, off: Sequence[Part]) -> tuple[Side, Side]:
-    """A source and its translation: the given one, or the one that the model writes."""
-    reads, writes = translator.tokenizers.source, translator.tokenizers.target
-    source = Side.of_text("source", reads, text, last=[reads.end])
-    if target is not None:
-        return source, Side.of_text("target", writes, target, [writes.start])
-    ids = translator.translate(text, off=off).tokens.ids.tolist()
-    said = ids[:-1] if ids and ids[-1] == writes.end else ids
-    return source, Side.of_ids("target", writes, said, [writes.start])
+def output_side(translator: Translator, ids: Sequence[int]) -> Side:
+    """A translation from its ids, as the decoder reads it: behind the start token and without the end."""
+    tokenizer = translator.tokenizers.target
+    _check_ids(ids, translator.config.target_vocabulary or translator.config.vocabulary)
+    read = ids[:-1] if len(ids) and ids[-1] == tokenizer.end else ids
+    return _fitting(translator, Side.of_ids("target", tokenizer, read, [tokenizer.start]), "the output")
+
+
+def translate_by_default(
+    translator: Translator,
+    text: str,
+    off: Sequence[Part] = (),
+    patch: Mapping[str, Replacement] | None = None,
+) -> list[int]:
+    """The ids of the translation that `translate` gives by default, with parts off and values replaced."""
+    if patch:
+        translator = _PatchedTranslator(translator, patch)
+    with evaluation_mode(translator.model):
+        return translator.translate(text, off=off).tokens.ids.tolist()
+
+
+def _translation(
+    translator: Translator,
+    text: str,
+    target: str | Sequence[int] | None,
+    off: Sequence[Part],
+    patch: Mapping[str, Replacement] | None,
+) -> Side:
+    if isinstance(target, str):
+        tokenizer = translator.tokenizers.target
+        side = Side.of_text("target", tokenizer, target, [tokenizer.start])
+        return _fitting(translator, side, "the translation")
+    if target is None:
+        target = translate_by_default(translator, text, off, patch)
+    return output_side(translator, target)
+
+
+def _check_ids(ids: Sequence[int], vocabulary: int) -> None:
+    unknown = next((number for number in ids if number >= vocabulary), None)
+    if unknown is not None:
+        raise SettingError(f"id {unknown} is none of this model's {vocabulary:,}; ask for its vocabulary")
+
+
+def _fitting(model: TextModel, side: Side, name: str) -> Side:
+    limit = model.config.context
+    if len(side) > limit:
+        raise ShapeError(f"{name} has {len(side):,} tokens and this model has room for {limit:,}; shorten it")
+    return side
+
+
+class _PatchedTranslator(Translator):
+    """A Translator whose search runs with values replaced."""
+
+    def __init__(self, translator: Translator, patch: Mapping[str, Replacement]):
+        super().__init__(translator.model, translator.tokenizers)
+        self.patch = patch
+
+    def _stepper(self, off: Sequence[Part], remembered: object = None) -> Stepper:
+        return WholePassStepper(self.model, off, self.patch)
+
+
+class WholePassStepper:
+    """A Stepper for one source that reads each row from its start, alone, at every step.
+
+    A patch is written for one whole output, so it finds each query at its position.
+    """
+
+    limit = None
+
+    def __init__(self, model: EncoderDecoder, off: Sequence[Part], patch: Mapping[str, Replacement]):
+        self._model, self._seen = model, Seen(model, only=(), off=off, patch=patch)
+        self._ids = torch.zeros((0, 0), dtype=torch.long)
+
+    @property
+    def rows(self) -> int:
+        """How many rows run."""
+        return len(self._ids)
+
+    @property
+    def vocabulary(self) -> int:
+        """How many ids a row chooses from."""
+        return self._model.config.target_vocabulary or self._model.config.vocabulary
+
+    @torch.inference_mode()
+    def admit(self, prefixes: Sequence[np.ndarray], sources: Sequence[np.ndarray] | None = None) -> None:
+        """Encode the source of the first row."""
+        assert len(prefixes) == 1
+        assert sources is not None
+        assert not self.rows
+        device = next(self._model.parameters()).device
+        self._ids = torch.as_tensor(prefixes[0][None, :-1], device=device)
+        with self._seen.active():
+            self._memory = self._model.encode(torch.as_tensor(sources[0][None], device=device))
+
+    @torch.inference_mode()
+    def step(self, ids: np.ndarray, best: int | None = None, banned: Banned | None = None) -> Choices:
+        """Append an id to each row and give the log-probabilities of what follows."""
+        self._ids = torch.cat([self._ids, torch.as_tensor(ids, device=self._ids.device)[:, None]], dim=1)
+        with self._seen.active():
+            hidden = [self._model.decode(row[None], self._memory)[:, -1:] for row in self._ids]
+            logits = torch.cat([self._model.head(last)[:, 0] for last in hidden])  # R V
+        chances = logits.float().log_softmax(-1).cpu().numpy()
+        if banned is not None:
+            chances[banned.rows, banned.ids] = -np.inf
+        if best is None:
+            return Choices(None, chances)
+        order = np.argsort(-chances, axis=1, kind="stable")[:, :best]
+        return Choices(order, np.take_along_axis(chances, order, 1))
+
+    def reorder(self, rows: np.ndarray) -> None:
+        """Row i becomes what row rows[i] was."""
+        self._ids = self._ids[torch.as_tensor(rows, device=self._ids.device)]
+
+    def drop(self, rows: np.ndarray) -> None:
+        """Remove these rows; the others keep their order."""
+        self.reorder(np.delete(np.arange(self.rows), rows))

@@ -1,6 +1,6 @@
-"""One pass over one sentence, watched: everything by name, all at once or a block at a time.
+"""Recording: the values of one watched pass by name, held all at once or computed a block at a time.
 
-A pass can be run again, and gives the same, so what does not fit in memory is computed when it is asked for.
+A pass gives the same values each time, so what does not fit in memory is computed again on request.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, T
 from regard.model.watch import Part, Replacement, Seen, parts_of, watch, watchable
 
 BUDGET = 1 << 28  # bytes that a recording may hold
-SEEN_FIRST = (".weights", ".mask")  # how the names end of what every map is drawn from
+MAPS = (".weights", ".mask")  # endings of the values that attention maps are drawn from
 
 
 class Recording:
-    """What a model computes over one sequence, or one pair; the model must not change meanwhile."""
+    """The values of a model over one sequence or one pair. The model must not change meanwhile."""
 
     def __init__(
         self,
@@ -38,36 +38,36 @@ class Recording:
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
-        # The weights and masks of every layer, where they fit and the rest does not.
+        # The weights and masks of every layer, if they fit and the rest does not.
         self._weights: dict[str, Tensor] = {}
         self._lock = Lock()
         size = self._size_of_weights()
-        self.holds_weights = size <= budget  # those of every layer, from the first pass on
-        self.output = self._begin(size)[0]  # .. V, or what stands on top
+        self.holds_weights = size <= budget  # of every layer, from the first pass on
+        self.output = self._begin(size)[0]  # Q V, or what the head gives
 
     def _begin(self, weights: int) -> Tensor:
-        """The first pass, which records as much as may be held: all, the attention weights, or nothing."""
+        """The first pass. It records what fits: everything, the attention weights, or nothing."""
         if self._rough_size(weights) <= self.budget:
-            output, seen = self._pass(None)
-            self._keep(seen)
+            output, values = self.run(None)
+            self._keep(values)
             return output
-        names = [name for name in self._names if self.holds_weights and name.endswith(SEEN_FIRST)]
-        output, self._weights = self._pass(names)
+        names = [name for name in self._names if self.holds_weights and name.endswith(MAPS)]
+        output, self._weights = self.run(names)
         return output
 
     def __getitem__(self, name: str) -> Tensor:
         if name in self._weights:
             return self._weights[name]
         part = _part(name)
-        with self._lock:  # several threads may look at one recording
+        with self._lock:  # several threads may share a recording
             if part not in self._parts:
                 self._record(part)
-            found = self._parts[part]
-        if name not in found:
+            values = self._parts[part]
+        if name not in values:
             raise UnknownName(
-                f"nothing was seen under {name!r}; there are {', '.join(found) or 'no such parts'}"
+                f"no value {name!r} was recorded; there are {', '.join(values) or 'none of that part'}"
             )
-        return found[name]
+        return values[name]
 
     def __contains__(self, name: str) -> bool:
         try:
@@ -77,31 +77,36 @@ class Recording:
 
     @property
     def names(self) -> list[str]:
-        """Everything that may be asked for."""
+        """The names of all values."""
         return list(self._names)
 
     @contextmanager
     def parts_off(self) -> Iterator[None]:
-        """The same parts off as in the pass, and nothing recorded or replaced, for arithmetic beside it."""
-        with torch.no_grad(), at_rest(self.model), Seen(self.model, only=(), off=self.off).active():
+        """Switch the same parts off as in the pass, without recording or replacing values."""
+        with torch.no_grad(), evaluation_mode(self.model), Seen(self.model, only=(), off=self.off).active():
             yield
 
     def _record(self, part: str) -> None:
         wanted = [name for name in self._names if _part(name) == part]
-        wanted = [part] if "." in part and wanted else wanted  # one pattern is found faster than many names
+        wanted = [part] if "." in part and wanted else wanted  # one pattern matches faster than many names
         while self._parts and self._held() > self.budget:
             del self._parts[next(iter(self._parts))]
         self._parts[part] = {}
         if wanted:
-            self._keep(self._pass(wanted)[1])
+            self._keep(self.run(wanted)[1])
 
-    def _pass(self, only: Sequence[str] | None) -> tuple[Tensor, dict[str, Tensor]]:
-        with torch.no_grad(), at_rest(self.model), watch(self.model, only, self.off, self.patch) as seen:
+    def run(self, only: Sequence[str] | None) -> tuple[Tensor, dict[str, Tensor]]:
+        """Run the pass and give its output and the named values, or all of them."""
+        with (
+            torch.no_grad(),
+            evaluation_mode(self.model),
+            watch(self.model, only, self.off, self.patch) as seen,
+        ):
             output = self.model(*self._ids)
         return output, dict(seen.items())
 
-    def _keep(self, seen: dict[str, Tensor]) -> None:
-        for name, value in seen.items():
+    def _keep(self, values: dict[str, Tensor]) -> None:
+        for name, value in values.items():
             self._parts.setdefault(_part(name), {})[name] = value
 
     def _held(self) -> int:
@@ -118,7 +123,7 @@ class Recording:
         )
 
     def _rough_size(self, weights: int) -> int:
-        """Bytes of everything that can be seen, at a glance."""
+        """An estimate of the bytes of all values."""
         config, longest = self.model.config, max(row.shape[1] for row in self._ids)
         layers = config.layers + 2 * (config.decoder_layers or config.layers)
         inside = layers * longest * (12 * config.width + 3 * config.feed_forward_width)
@@ -126,8 +131,8 @@ class Recording:
 
 
 @contextmanager
-def at_rest(model: Transformer) -> Iterator[None]:
-    """No dropout in this block."""
+def evaluation_mode(model: Transformer) -> Iterator[None]:
+    """Turn dropout off in this block."""
     was_training = model.training
     if was_training:
         model.eval()
@@ -139,7 +144,7 @@ def at_rest(model: Transformer) -> Iterator[None]:
 
 
 def kinds_of(model: Transformer) -> dict[str, tuple[str, str]]:
-    """The kinds of attention that a model has, with the sides of their queries and keys."""
+    """The kinds of attention of a model, with the sides of their queries and keys."""
     families: dict[type, dict[str, tuple[str, str]]] = {
         EncoderDecoder: {
             "encoder": ("source", "source"), "decoder": ("target", "target"), "cross": ("target", "source"),
@@ -151,7 +156,7 @@ def kinds_of(model: Transformer) -> dict[str, tuple[str, str]]:
 
 
 def _part(name: str) -> str:
-    """The block that a name belongs to ("encoder.2"), or the module on top ("source", "encoder", "head")."""
+    """The block of a name ("encoder.2"), or its module outside the blocks ("source", "encoder", "head")."""
     first, _, rest = name.partition(".")
     layer = rest.partition(".")[0]
     return f"{first}.{layer}" if layer.isdigit() else first

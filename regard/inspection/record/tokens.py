@@ -1,4 +1,4 @@
-"""Tokens with labels: what stands on one side of an attention, as pieces and as words."""
+"""Tokens with labels: the source or the target of a pass, as tokens and as words."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BLANKS = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "⏎"})
 
 @dataclass(frozen=True)
 class Token:
-    """A token a model read: its label, its place in the text, and the word it belongs to.
+    """A token with its label, its span in the text, and the number of its word.
 
-    Words count from 0 and special tokens are words of their own; those have a role ("start", "end",
-    "mask", ...) and, where nobody wrote them, no place.
+    Words count from 0. A special token is a word of its own and has a role ("start", "end", "mask", ...);
+    one that is not written in the text has no span.
     """
 
     id: int
@@ -33,7 +33,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Word:
-    """A word, and the positions of the tokens that make it up."""
+    """A word and the positions of its tokens."""
 
     text: str
     positions: tuple[int, ...]
@@ -42,7 +42,7 @@ class Word:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The source or the target: a text, and the tokens that the model read of it."""
+    """The source or the target: a text and the tokens that the model reads."""
 
     name: str
     text: str
@@ -59,7 +59,7 @@ class Side:
         last: Iterable[int] = (),
         with_mask: bool = False,
     ) -> Side:
-        """A text as its tokenizer cuts it, between the ids that stand before and after it."""
+        """A text as its tokenizer splits it, between the ids `first` and `last`."""
         pieces = tokenizer.tokens(text, with_mask)
         return cls(name, text, tuple(_label(tokenizer, [*first], pieces, [*last])), tokenizer)
 
@@ -72,9 +72,9 @@ class Side:
         first: Iterable[int] = (),
         last: Iterable[int] = (),
     ) -> Side:
-        """Ids as a model wrote them, which need not be those that its tokenizer would have cut."""
-        silent = _padding(tokenizer)
-        ids = [int(number) for number in ids if number not in silent]
+        """Ids as a model wrote them, which may differ from how its tokenizer splits their text."""
+        padding = tokenizer.specials.get("pad")
+        ids = [int(number) for number in ids if number != padding]
         text = tokenizer.decode(ids)
         pieces = tokenizer.tokens(text)
         if [piece.id for piece in pieces] != ids:
@@ -86,24 +86,24 @@ class Side:
 
     @property
     def ids(self) -> np.ndarray:
-        """What the model read."""
+        """The ids of the tokens."""
         return np.array([token.id for token in self.tokens], dtype=np.int64)
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
-        """The words in order; a special token, and white space that is a token, is one too."""
-        found = []
+        """The words in order; a special token and a token of white space are words too."""
+        words = []
         for _, run in groupby(enumerate(self.tokens), key=lambda pair: pair[1].word):
             positions, tokens = zip(*run, strict=True)
-            found.append(Word(self._written(tokens), positions, tokens[0].special))
-        return tuple(found)
+            words.append(Word(self._text_of(tokens), positions, tokens[0].special))
+        return tuple(words)
 
     def labels(self, words: bool = False) -> list[str]:
-        """What to write beside rows and columns."""
+        """The labels of rows and columns."""
         return [part.text for part in (self.words if words else self.tokens)]
 
     def find(self, wanted: str | int, words: bool = False) -> tuple[int, ...]:
-        """Where a word stands (the first one of that spelling), or the token or word of that number."""
+        """The positions of the first word of that spelling, or of the token or word of that number."""
         if isinstance(wanted, int):
             return self._numbered(wanted, words)
         for spell in (str, str.casefold):
@@ -114,15 +114,15 @@ class Side:
         raise UnknownName(f"no word {wanted!r} in the {self.name}; {known}")
 
     def has(self, word: str) -> bool:
-        """Whether `find` would find it."""
+        """Whether `find` finds this word."""
         return any(part.text.casefold() == word.casefold() for part in (*self.words, *self.tokens))
 
     def merge(self) -> np.ndarray:
-        """Words by tokens: 1 where a token belongs to a word."""
-        together = np.zeros((len(self.words), len(self.tokens)))
+        """A matrix words x tokens, 1 where a token belongs to a word."""
+        membership = np.zeros((len(self.words), len(self.tokens)))
         for number, word in enumerate(self.words):
-            together[number, list(word.positions)] = 1.0
-        return together
+            membership[number, list(word.positions)] = 1.0
+        return membership
 
     def _numbered(self, number: int, words: bool) -> tuple[int, ...]:
         parts = self.words if words else self.tokens
@@ -132,7 +132,7 @@ class Side:
         number %= len(parts)
         return self.words[number].positions if words else (number,)
 
-    def _written(self, tokens: Sequence[Token]) -> str:
+    def _text_of(self, tokens: Sequence[Token]) -> str:
         places = [(t.start, t.end) for t in tokens if t.start is not None and t.end is not None]
         if tokens[0].special or not places:
             return tokens[0].text
@@ -142,8 +142,7 @@ class Side:
 def merge_words(weights: np.ndarray, queries: Side, keys: Side) -> np.ndarray:
     """Weights .. Q K between tokens as weights between words: keys are summed, queries averaged.
 
-    So a row still sums to what it did: a word receives all that its pieces receive, and looks where its
-    pieces look on average.
+    The sum of a row stays the same.
     """
     summed = _summed(_summed(weights, keys, -1), queries, -2)
     many = np.array([len(word.positions) for word in queries.words], dtype=weights.dtype)
@@ -151,7 +150,7 @@ def merge_words(weights: np.ndarray, queries: Side, keys: Side) -> np.ndarray:
 
 
 def _summed(weights: np.ndarray, side: Side, axis: int) -> np.ndarray:
-    """Tokens to words along an axis; those of a word stand together."""
+    """Sum the tokens of each word along an axis; they are adjacent."""
     if len(side.words) == len(side.tokens):
         return weights
     starts = np.array([word.positions[0] for word in side.words], dtype=np.intp)
@@ -159,7 +158,7 @@ def _summed(weights: np.ndarray, side: Side, axis: int) -> np.ndarray:
 
 
 def word_of(tokenizer: Tokenizer, number: int) -> str:
-    """An id as a person reads it: a special one by its role, others as they are written."""
+    """The text of an id; a special id by its role."""
     roles = {special: role for role, special in tokenizer.specials.items()}
     return f"<{roles[number]}>" if number in roles else tokenizer.decode([number])
 
@@ -182,7 +181,7 @@ def _label(tokenizer: Tokenizer, first: list[int], pieces: list[Piece], last: li
 
 
 def _words_begun(pieces: Sequence[Piece]) -> Iterator[int | None]:
-    """The word of each piece; a space that is a token of its own begins the word behind it."""
+    """The word of each piece; a space that is a token of its own belongs to the next word."""
     for place, piece in enumerate(pieces):
         begins = piece.word is None and piece.text == " " and place + 1 < len(pieces)
         yield pieces[place + 1].word if begins else piece.word
@@ -192,21 +191,17 @@ def _visible(text: str) -> str:
     return text.strip() or text.translate(BLANKS)
 
 
-def _padding(tokenizer: Tokenizer) -> set[int]:
-    return {tokenizer.specials["pad"]} if "pad" in tokenizer.specials else set()
-
-
 def _pieces_of_ids(tokenizer: Tokenizer, ids: Sequence[int], text: str, cut: Sequence[Piece]) -> list[Piece]:
-    """Pieces of ids by what each adds to the text; their words are those of the text cut afresh."""
+    """The text that each id adds, as pieces; their words are those of the text split again."""
     words: dict[int, int | None] = {}
     for piece in cut:
         words |= dict.fromkeys(range(piece.start, piece.end), piece.word)
-    stream, at, found = tokenizer.stream(), 0, []
+    stream, at, pieces = tokenizer.stream(), 0, []
     for place, number in enumerate(ids):
         added = stream.add(number) + (stream.finish() if place == len(ids) - 1 else "")
         start, at = at, at + len(added)
         solid = next((n for n in range(start, at) if not text[n].isspace()), start)
-        found.append(Piece(number, text[start:at], start, at, words.get(solid)))
+        pieces.append(Piece(number, text[start:at], start, at, words.get(solid)))
     if at > len(text):
         raise DataError("these ids do not join to one text; inspect the text instead")
-    return found
+    return pieces

@@ -1,4 +1,4 @@
-"""Attention as a figure: a head large, or all heads of a layer side by side, with the words on both sides."""
+"""Attention as a figure: one head, or all heads of a layer side by side, with the words on both axes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from matplotlib import rc_context
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
-from regard.inspection.by_hand.board import IDEAS
+from regard.inspection.render.board import IDEAS
 from regard.inspection.render.heat_map import DIVERGING, HATCH, SCALE, Heat, percent, signed_percent
 
-LARGEST_WITH_DIGITS = 24  # rows or columns; beyond, digits would be too small to read
+LARGEST_WITH_DIGITS = 24  # rows or columns; digits in larger maps are too small to read
 STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -25,7 +25,7 @@ STYLE: dict[Any, Any] = {
 
 
 def draw_head(heat: Heat, title: str) -> Figure:
-    """One map with its words, its digits and its legend."""
+    """One attention map with words, digits and a legend."""
     rows, columns = heat.values.shape
     side = 0.42 if max(rows, columns) <= LARGEST_WITH_DIGITS else 0.22
     margin = 0.1 * max(map(len, (*heat.rows, *heat.columns)), default=1) + 0.4
@@ -41,7 +41,7 @@ def draw_head(heat: Heat, title: str) -> Figure:
 
 
 def draw_heads(heats: Sequence[Heat], titles: Sequence[str], title: str) -> Figure:
-    """Several maps of one layer side by side; the words stand at the left and at the top alone."""
+    """Several maps of one layer side by side; words label only the left and the top maps."""
     across = min(4, len(heats))
     down = -(-len(heats) // across)
     rows, columns = heats[0].values.shape
@@ -63,7 +63,7 @@ def draw_heads(heats: Sequence[Heat], titles: Sequence[str], title: str) -> Figu
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """A figure as .svg, its text as text, or as .png; the same bytes for the same figure."""
+    """Write a figure as .svg, with text as text, or as .png; equal figures give equal bytes."""
     engine: Any = figure.get_layout_engine()
     engine.set(w_pad=0.12, h_pad=0.12)
     with rc_context(STYLE), warnings.catch_warnings():
@@ -77,7 +77,7 @@ def _map(axes: Any, heat: Heat) -> None:
     colours = LinearSegmentedColormap.from_list("regard", DIVERGING if heat.signed else SCALE)
     axes.patch.set(
         facecolor="white", hatch="/////", edgecolor=HATCH, linewidth=0
-    )  # seen through masked cells
+    )  # shows through masked cells
     axes.imshow(values, cmap=colours, vmin=-1 if heat.signed else 0, vmax=1, aspect="equal")
     axes.tick_params(length=0)
     for edge in axes.spines.values():
@@ -104,7 +104,7 @@ def _words(axes: Any, heat: Heat, size: float, left: bool = True, top: bool = Tr
 def _digits(axes: Any, heat: Heat) -> None:
     for row in range(len(heat.rows)):
         for column in range(len(heat.columns)):
-            ink = heat.look(row, column).color
+            ink = heat.style(row, column).color
             if heat.sees(row, column) and ink is not None:
                 value = float(heat.values[row, column])
                 text = signed_percent(value) if heat.signed else percent(value)
@@ -119,10 +119,10 @@ def _legend(figure: Figure, axes: list[Any], heat: Heat) -> None:
     )
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=8)
-    hidden = "" if heat.visible is None or heat.visible.all() else "; hatched: may not be looked at"
-    said = f"percent of each row{hidden}" if not heat.signed else "percent more or less"
-    figure.supxlabel(said, x=0.01, ha="left", fontsize=8, color="#6b6b6b")
+    masked = "" if heat.visible is None or heat.visible.all() else "; hatched: masked"
+    legend = f"percent of each row{masked}" if not heat.signed else "percentage points"
+    figure.supxlabel(legend, x=0.01, ha="left", fontsize=8, color="#6b6b6b")
 
 
 def _literal(text: str) -> str:
-    return text.replace("$", r"\$")  # a dollar would begin a formula
+    return text.replace("$", r"\$")  # a dollar begins a formula

@@ -1,4 +1,4 @@
-"""A matrix with words on both sides, as lines of coloured text: a heat map, or a small one without words."""
+"""Heat maps as lines of coloured text: with words on both axes, or small and without words."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from regard.inspection.by_hand.board import clip
+from regard.inspection.render.board import clip
 
-# Steps of equal lightness from nearly white to deep blue, and for differences from rust to blue.
+# Steps of equal lightness from nearly white to dark blue; for differences, from rust to blue.
 SCALE = ("#f4f6fa", "#c3d6ea", "#87b1da", "#4387c2", "#1b5a9c", "#0a2f66")
 DIVERGING = ("#7a2e05", "#c66a2b", "#eab98f", "#f4f2ef", "#9fc3e3", "#3f7fbc", "#0a3a75")
-HATCH = "#dcd8d0"  # in pictures, a third look for what may not be seen
-EVEN = 0.179  # the lightness on which black and white letters are read equally well
+HATCH = "#dcd8d0"  # of masked cells in pictures
+EVEN = 0.179  # the luminance at which black and white text have equal contrast
 DARK, LIGHT = "#000000", "#ffffff"
 
 
@@ -27,25 +27,25 @@ def shade(weight: float) -> str:
 
 
 def shade_of_difference(difference: float, largest: float = 1.0) -> str:
-    """The colour of a difference: rust below 0, blue above, nearly white at 0."""
+    """The colour of a difference: rust below 0, blue above 0, nearly white at 0."""
     share = float(np.clip(difference / (largest or 1.0), -1, 1))
     return _between(DIVERGING, (share + 1) / 2)
 
 
 def painted(colour: str) -> Style:
-    """That ground, with letters that can be read on it."""
+    """The style of readable text on this background colour."""
     return Style(color=DARK if _lightness(colour) > EVEN else LIGHT, bgcolor=colour)
 
 
 def percent(weight: float, visible: bool = True) -> str:
-    """A weight as a whole percent; a dot below half a percent, nothing where it may not be seen."""
+    """A weight as a whole percent; a dot below half a percent, nothing where it is masked."""
     if not visible:
         return ""
     return "·" if weight < 0.005 else f"{100 * weight:.0f}"
 
 
 def signed_percent(difference: float) -> str:
-    """A difference as whole percents with its sign; a dot where it is below half a percent."""
+    """A difference as whole percents with its sign; a dot below half a percent."""
     return "·" if abs(difference) < 0.005 else f"{100 * difference:+.0f}"
 
 
@@ -64,15 +64,15 @@ def _lightness(colour: str) -> float:
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-CELLS = (5, 4, 3)  # widths of a cell, the widest that fits is taken
+CELLS = (5, 4, 3)  # widths of a cell; the widest that fits is used
 TENTHS = "·123456789"
 
 
 @dataclass(frozen=True, eq=False)
 class Heat:
-    """Numbers to be drawn: a row for each query, a column for each key.
+    """A matrix to draw: a row for each query, a column for each key.
 
-    `visible` is False where a query may not look. Differences, with `signed`, go from -1 to 1.
+    `visible` is False at masked cells. With `signed`, the values are differences from -1 to 1.
     """
 
     values: np.ndarray
@@ -82,30 +82,30 @@ class Heat:
     signed: bool = False
 
     def sees(self, row: int, column: int) -> bool:
-        """Whether that cell is not masked."""
+        """Whether the cell is not masked."""
         return self.visible is None or bool(self.visible[row, column])
 
-    def look(self, row: int, column: int) -> Style:
-        """How a cell is painted; a masked one is not."""
+    def style(self, row: int, column: int) -> Style:
+        """The style of a cell; a masked one is not painted."""
         if not self.sees(row, column):
             return Style()
         value = self.values[row, column]
         return painted(shade_of_difference(value) if self.signed else shade(value))
 
     def digits(self, row: int, column: int) -> str:
-        """What is written in a cell."""
+        """The text of a cell."""
         value = float(self.values[row, column])
         return signed_percent(value) if self.signed else percent(value, self.sees(row, column))
 
 
 def draw(heat: Heat, width: int) -> Iterator[Text]:
-    """The map with its words, in bands of columns where it is wider than the screen."""
+    """The map with its words, in bands of columns if it is wider than the screen."""
     labels = [clip(label) for label in heat.columns]
     margin = max(map(cell_len, heat.rows), default=0) + 1
-    room = max(width - margin, 16)
-    cell = next((size for size in CELLS if _fits(labels, size, room)), CELLS[-1])
-    band = max(1, (room - max(map(cell_len, labels), default=0)) // cell)
-    if _fits(labels, cell, room):
+    space = max(width - margin, 16)
+    cell = next((size for size in CELLS if _fits(labels, size, space)), CELLS[-1])
+    band = max(1, (space - max(map(cell_len, labels), default=0)) // cell)
+    if _fits(labels, cell, space):
         band = len(labels)
     for first in range(0, len(labels), band):
         columns = range(first, min(first + band, len(labels)))
@@ -116,7 +116,7 @@ def draw(heat: Heat, width: int) -> Iterator[Text]:
 
 
 def draw_small(heat: Heat, coloured: bool) -> Iterator[Text]:
-    """The map alone: two rows to a line in colour, one with a digit for each tenth where there is none."""
+    """The map without words: with colour two rows per line, without colour a digit for each tenth."""
     if not coloured:
         for row in range(len(heat.rows)):
             yield Text("".join(_tenth(heat, row, column) for column in range(len(heat.columns))))
@@ -143,13 +143,13 @@ def beside(blocks: Sequence[Sequence[Text]], width: int, gap: int = 3) -> Iterat
     yield from _joined(row, gap)
 
 
-def _fits(labels: Sequence[str], cell: int, room: int) -> bool:
+def _fits(labels: Sequence[str], cell: int, space: int) -> bool:
     ends = [number * cell + max(cell_len(label), cell) for number, label in enumerate(labels)]
-    return max(ends, default=0) <= room
+    return max(ends, default=0) <= space
 
 
 def _stairs(labels: Sequence[str], margin: int, cell: int) -> Iterator[Text]:
-    """Column labels that can be read: a word stands above those it would run into, a line leads down."""
+    """Column labels on several lines, so that none overlaps the next; a line connects label and column."""
     heights: list[int] = [0] * len(labels)
     for number in reversed(range(len(labels))):
         reached = range(number + 1, min(number + 1 + cell_len(labels[number]) // cell, len(labels)))
@@ -167,7 +167,7 @@ def _line(heat: Heat, row: int, columns: Sequence[int], margin: int, cell: int) 
     label = heat.rows[row]
     line = Text(" " * (margin - 1 - cell_len(label))).append(label, "query").append(" ")
     for column in columns:
-        line.append(_centred(heat.digits(row, column), cell), heat.look(row, column))
+        line.append(_centred(heat.digits(row, column), cell), heat.style(row, column))
     return line
 
 
@@ -183,15 +183,15 @@ def _tenth(heat: Heat, row: int, column: int) -> str:
 
 
 def _two_cells(heat: Heat, row: int, column: int) -> tuple[str, Style]:
-    """Two cells, one above the other, in the place of one letter."""
-    colours = [_ground(heat, n, column) for n in (row, row + 1)]
+    """Two cells, one above the other, as one character."""
+    colours = [_background(heat, n, column) for n in (row, row + 1)]
     if colours[0] is None:
         return (" ", Style()) if colours[1] is None else ("▄", Style(color=colours[1]))
     return "▀", Style(color=colours[0], bgcolor=colours[1])
 
 
-def _ground(heat: Heat, row: int, column: int) -> str | None:
-    colour = heat.look(row, column).bgcolor if row < len(heat.rows) else None
+def _background(heat: Heat, row: int, column: int) -> str | None:
+    colour = heat.style(row, column).bgcolor if row < len(heat.rows) else None
     return colour.name if colour else None
 
 

@@ -1,8 +1,7 @@
-"""One sentence to keep: the data that the view draws without a model, and a page that holds both.
+"""Export a record as one HTML page that holds the view, its data and no link to anything else.
 
-A kept page fetches nothing. Its own policy lets its scripts and its one style be used, known by their hashes,
-and no host be asked; what people and models wrote stands in it as data. The view's script and the sheets are
-deflated, which every browser of the last years undoes by itself.
+The content security policy of the page allows its scripts and its style by their hashes and no host. Texts
+are embedded as data. The script of the view and the sheets are deflated; browsers inflate them.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ from typing import Any
 import numpy as np
 
 from regard.errors import DataError
-from regard.inspection.analysis.overview import Glance, most_telling
-from regard.inspection.record.inspection import Inspection
+from regard.inspection.analysis.overview import Overview, most_informative
+from regard.inspection.record.record import Record
 from regard.inspection.render import payload
 
 VIEW = Path(__file__).parents[1] / "view"
 IMPORT = re.compile(r'import \{ ([\w$]+(?:, [\w$]+)*) \} from "\./([\w-]+\.js)";')
 EXPORT = re.compile(r"export ((?:async )?function |class |const )([\w$]+)")
-# What a bundle could not honour: other forms at the start of a line, the dynamic ones anywhere.
+# What cannot be bundled: other forms of import and export, and dynamic imports.
 STRANGE = re.compile(r"^(?:import|export)\b|(?<![.\w$])import\s*(?:\(|\.\s*meta)")
-# A line inside of nothing that waits; a function that waits says async on the line where it begins.
+# An await at the top level; an async function says so on its first line.
 WAITS = re.compile(r"^(?!.*\basync\b)(?=\S).*\bawait\b")
 COMMENT = re.compile(r"\s*(?://|/\*|\*)")
 
 
 @dataclass
 class Module:
-    """A module taken apart: what it takes from which other, what it hands out, and its lines."""
+    """A parsed module: its imports by module, its exports, and its lines."""
 
     name: str
     imports: dict[str, list[str]] = field(default_factory=dict)
@@ -46,14 +45,16 @@ class Module:
 
     @property
     def script(self) -> str:
-        """The module as a function that is called at once and returns what it hands out."""
-        taken = (f"const {{ {', '.join(names)} }} = {_place(name)};" for name, names in self.imports.items())
-        given = f"return {{ {', '.join(self.exports)} }};"
-        return "\n".join([f"{_place(self.name)} = (() => {{", *taken, *self.lines, given, "})();"])
+        """The module as a function that is called at once and returns the exports."""
+        imports = (
+            f"const {{ {', '.join(names)} }} = {_place(name)};" for name, names in self.imports.items()
+        )
+        exports = f"return {{ {', '.join(self.exports)} }};"
+        return "\n".join([f"{_place(self.name)} = (() => {{", *imports, *self.lines, exports, "})();"])
 
 
 def bundle(entry: str = "studio.js", folder: Path = VIEW) -> str:
-    """A module and all that it needs as one expression; its value holds what the module hands out."""
+    """A module with its dependencies as one expression, whose value holds the exports."""
     modules = in_order(read_modules(entry, folder), entry)
     scripts = (module.script for module in modules)
     opening = ["(() => {", '"use strict";', "const modules = {};"]
@@ -61,33 +62,33 @@ def bundle(entry: str = "studio.js", folder: Path = VIEW) -> str:
 
 
 def read_modules(entry: str, folder: Path) -> dict[str, Module]:
-    """The entry and every module that it needs, however far away, taken apart."""
-    found: dict[str, Module] = {}
+    """The entry and all modules that it imports, directly or through others."""
+    modules: dict[str, Module] = {}
     wanted = [(entry, "the bundle")]
     while wanted:
         name, by = wanted.pop()
-        if name in found:
+        if name in modules:
             continue
         file = folder / name
         if not file.is_file():
             raise DataError(
                 f"{name}, which {by} imports, is not in {folder.name}/; write it or import another"
             )
-        found[name] = take_apart(name, file.read_text(encoding="utf-8"))
-        wanted += [(other, name) for other in found[name].imports]
-    _check_names(found)
-    return found
+        modules[name] = parse_module(name, file.read_text(encoding="utf-8"))
+        wanted += [(other, name) for other in modules[name].imports]
+    _check_names(modules)
+    return modules
 
 
-def take_apart(name: str, text: str) -> Module:
-    """Read a module line by line."""
+def parse_module(name: str, text: str) -> Module:
+    """Parse a module line by line."""
     module = Module(name)
     for number, line in enumerate(text.splitlines(), 1):
-        if taken := IMPORT.fullmatch(line):
-            module.imports.setdefault(taken[2], []).extend(taken[1].split(", "))
+        if imported := IMPORT.fullmatch(line):
+            module.imports.setdefault(imported[2], []).extend(imported[1].split(", "))
             continue
-        if given := EXPORT.match(line):
-            module.exports.append(given[2])
+        if exported := EXPORT.match(line):
+            module.exports.append(exported[2])
             line = line.removeprefix("export ")
         _check_line(f"{name}, line {number}", line)
         module.lines.append(line)
@@ -95,13 +96,15 @@ def take_apart(name: str, text: str) -> Module:
 
 
 def in_order(modules: Mapping[str, Module], entry: str) -> list[Module]:
-    """The modules, each after those that it imports."""
+    """The modules in dependency order."""
     done: dict[str, Module] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
             circle = " imports ".join([*path[path.index(name) :], name])
-            raise DataError(f"{circle}: modules may not import in a circle; move what both need to a third")
+            raise DataError(
+                f"{circle}: modules must not import each other in a cycle; move what both need to a third"
+            )
         if name not in done:
             for other in modules[name].imports:
                 visit(other, (*path, name))
@@ -120,7 +123,7 @@ def _check_line(place: str, line: str) -> None:
             "on one line, exports are functions, classes and constants where they are declared"
         )
     if WAITS.match(line):
-        raise DataError(f"{place}: {line.strip()!r} waits outside of a function; put it into an async one")
+        raise DataError(f"{place}: {line.strip()!r} awaits outside of a function; put it into an async one")
 
 
 def _check_names(modules: Mapping[str, Module]) -> None:
@@ -135,9 +138,9 @@ def _place(name: str) -> str:
     return f'modules["{name}"]'
 
 
-LARGEST = 950_000  # letters of view and sheets, as written, up to which more is kept than the maps need
+LARGEST = 950_000  # characters of view and sheets up to which optional sheets are added
 FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
-TITLE = 80  # letters of the sentence that a title holds at most
+TITLE = 80  # characters of the sentence in the title at most
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -151,7 +154,7 @@ PAGE = """<!doctype html>
 </head>
 <body class="regard-page">
 <div id="studio" class="regard"></div>
-<noscript><p>A script inside this page draws it, and scripts are switched off here.</p></noscript>
+<noscript><p>A script in this page draws it, and scripts are disabled here.</p></noscript>
 <script type="application/json" id="kept">{data}</script>
 <script type="text/plain" id="view">{script}</script>
 <script>{unpacking}</script>
@@ -183,7 +186,7 @@ view.startKept(document.getElementById("studio"), kept, { values: kept.values })
 
 @dataclass(frozen=True)
 class Choice:
-    """What is pinned when the view opens; what is left open is chosen well."""
+    """What is pinned when the view opens; the overview chooses what is None."""
 
     kind: str | None = None
     layer: int | None = None
@@ -193,63 +196,63 @@ class Choice:
     tab: str | None = None
 
 
-def save_page(seen: Inspection, path: Path, choice: Choice, notes: payload.Notes | None = None) -> None:
-    """Write a page that shows this inspection wherever it is opened."""
+def save_page(record: Record, path: Path, choice: Choice, notes: payload.Notes | None = None) -> None:
+    """Write a page that shows a record in any browser."""
     style, script = read_style(), f"const view = {bundle()};{BEGIN}"
     room = LARGEST - len(style) - len(packed(script.encode()))
-    data = keep(seen, choice, room, notes or payload.NOTHING)
-    text = " ".join(_text(seen).split())
+    data = page_data(record, choice, room, notes or payload.NOTHING)
+    text = " ".join(_text(record).split())
     title = text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
     page = write_page(f"{title} · Regard", style, script, data)
     path.write_text(page, encoding="utf-8", newline="\n")
 
 
 def read_style() -> str:
-    """All style sheets of the view as one, the tokens and the general ones first."""
+    """All style sheets of the view as one, style.css first."""
     sheets = sorted(VIEW.glob("*.css"), key=lambda file: (file.name != "style.css", file.name))
     return "\n".join(file.read_text(encoding="utf-8") for file in sheets)
 
 
 def write_page(title: str, style: str, script: str, data: Any) -> str:
-    """A page of its parts; no text in it can end the element that it stands in."""
+    """The page as HTML; no embedded text can end its element."""
     if "</style" in style.lower() or "<!--" in style:
-        raise DataError("the view's style holds </style or <!--, which could end it; write it otherwise")
+        raise DataError("the view's style holds </style or <!--, which ends the element; remove it")
     parts = {"style": style, "script": script, "unpacking": UNPACKING}
     policy = POLICY.format(**{name: _hash(text) for name, text in parts.items()})
-    told = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
+    embedded = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", r"\u003c")
     written = {**parts, "script": packed(script.encode())}
-    return PAGE.format(policy=policy, title=html.escape(title), data=told, **written)
+    return PAGE.format(policy=policy, title=html.escape(title), data=embedded, **written)
 
 
 def packed(data: bytes) -> str:
-    """Data deflated, in base64; the view's `inflate` undoes it."""
+    """Data deflated, in base64; `inflate` of the view reads it."""
     return base64.b64encode(zlib.compress(data, 9)).decode()
 
 
-def keep(
-    seen: Inspection, choice: Choice, room: int = LARGEST, notes: payload.Notes = payload.NOTHING
+def page_data(
+    record: Record, choice: Choice, room: int = LARGEST, notes: payload.Notes = payload.NOTHING
 ) -> dict[str, Any]:
-    """What the view's KeptSource takes: model, trace, and sheets by the path of their request.
+    """The data of the view's KeptSource: model, trace, and sheets by the path of their request.
 
-    Every map is there. The steps of the pinned cell, what may come next, and the steps of its neighbours
-    are there as far as `room`, in letters, allows.
+    All attention maps are included. The steps of the pinned cell, the next-token logits, and the steps of
+    neighbouring cells are included while they fit in `room` characters.
     """
-    found = payload.look_over(seen, notes)
-    pinned = pin(seen, choice, found)
-    model = describe_model(seen)
-    said = {"trace": "kept", "model": model["name"], "text": _text(seen), "pinned": pinned}
-    shelf = _Shelf(room)
-    shelf.put({"overview": payload.overview(found), **dict(_maps(seen))})
-    shelf.offer(dict([_cell(seen, pinned)]))
-    vocabulary = _keep_next(seen, shelf)
-    for place in _neighbours(seen, pinned):
-        if not shelf.offer(dict([_cell(seen, place)])):
+    overview = payload.annotated_overview(record, notes)
+    pinned = pin(record, choice, overview)
+    model = describe_model(record)
+    request = {"trace": "kept", "model": model["name"], "text": _text(record), "pinned": pinned}
+    sheets = _Sheets(room)
+    sheets.put({"overview": payload.overview_sheet(overview), **dict(_maps(record))})
+    sheets.offer(dict([_cell(record, pinned)]))
+    vocabulary = _add_next(record, sheets)
+    for place in _neighbours(record, pinned):
+        if not sheets.offer(dict([_cell(record, place)])):
             break
     return {
         "model": model,
-        "trace": {**payload.describe(seen, found, notes), **said},
+        "trace": {**payload.describe(record, overview, notes), **request},
         "vocabulary": vocabulary,
-        "sheets": shelf.sheets,
+        "sheets": sheets.by_path,
         "values": {
             **({"words": True} if choice.words else {}),
             **({"tab": choice.tab} if choice.tab else {}),
@@ -257,30 +260,30 @@ def keep(
     }
 
 
-def pin(seen: Inspection, choice: Choice, found: Glance) -> dict[str, Any]:
-    """The choice made whole: kind, layer, head and query."""
+def pin(record: Record, choice: Choice, overview: Overview) -> dict[str, Any]:
+    """The pinned kind, layer, head and query; the choice completed by the overview."""
     if replace(choice, words=False, tab=None) == Choice():
-        return found.pinned.place
-    kind = choice.kind or _kind_of(seen, choice.query)
-    layer = seen.layers(kind) - 1 if choice.layer is None else choice.layer
-    seen.check(kind, layer, choice.head)
-    weights, head = seen.attention(kind, layer), choice.head
+        return overview.pinned.place
+    kind = choice.kind or record.kind_of_query(choice.query)
+    layer = record.layers(kind) - 1 if choice.layer is None else choice.layer
+    record.check(kind, layer, choice.head)
+    weights, head = record.attention(kind, layer), choice.head
     if choice.query is None:
         chosen = slice(None) if head is None else slice(head, head + 1)
-        telling = most_telling(seen, kind, layer, weights[chosen])
-        return {"kind": kind, "layer": layer, "head": telling.head + (head or 0), "query": telling.query}
-    query = seen.sides(kind)[0].find(choice.query, choice.words)[0]
+        best = most_informative(record, kind, layer, weights[chosen])
+        return {"kind": kind, "layer": layer, "head": best.head + (head or 0), "query": best.query}
+    query = record.sides(kind)[0].find(choice.query, choice.words)[0]
     if head is None:
-        head = int(np.square(weights[:, query]).sum(-1).argmax())  # in which this row is gathered the most
+        head = int(np.square(weights[:, query]).sum(-1).argmax())  # in which this row is most concentrated
     return {"kind": kind, "layer": layer, "head": head, "query": query}
 
 
-def describe_model(seen: Inspection) -> dict[str, Any]:
-    """The model as the studio describes one; a kept one has no examples and no course."""
-    config = seen.model.config
-    sizes = {kind: seen.layers(kind) for kind in seen.kinds}
+def describe_model(record: Record) -> dict[str, Any]:
+    """The model as the studio describes one, without examples and training curves."""
+    config = record.model.config
+    sizes = {kind: record.layers(kind) for kind in record.kinds}
     layers = {"encoder": sizes.get("encoder", 0), "decoder": sizes.get("decoder", 0)}
-    numbers = sum(weight.numel() for weight in seen.model.parameters())
+    numbers = sum(weight.numel() for weight in record.model.parameters())
     family, depth = FAMILIES[config.family], "+".join(str(n) for n in layers.values() if n)
     return {
         "name": "kept",
@@ -304,71 +307,64 @@ def describe_model(seen: Inspection) -> dict[str, Any]:
     }
 
 
-class _Shelf:
-    """Sheets by their path, packed; what is offered is taken as long as there is room."""
+class _Sheets:
+    """Packed sheets by their path; optional ones are added while they fit."""
 
     def __init__(self, room: int):
-        self.room, self.sheets = room, {}
+        self.room, self.by_path = room, {}
 
     def put(self, sheets: Mapping[str, bytes]) -> None:
-        self._take({path: packed(sheet) for path, sheet in sheets.items()}, 0)
+        self._add({path: packed(sheet) for path, sheet in sheets.items()}, 0)
 
     def offer(self, sheets: Mapping[str, bytes], besides: int = 0) -> bool:
         letters = {path: packed(sheet) for path, sheet in sheets.items()}
         fits = besides + sum(map(len, letters.values())) < self.room
         if fits:
-            self._take(letters, besides)
+            self._add(letters, besides)
         return fits
 
-    def _take(self, letters: Mapping[str, str], besides: int) -> None:
-        self.sheets |= letters
+    def _add(self, letters: Mapping[str, str], besides: int) -> None:
+        self.by_path |= letters
         self.room -= besides + sum(map(len, letters.values()))
 
 
-def _maps(seen: Inspection) -> Iterator[tuple[str, bytes]]:
-    for kind in seen.kinds:
-        for layer in range(seen.layers(kind)):
-            yield f"attention/{kind}/{layer}", payload.attention(seen, kind, layer)
-    for side in (seen.source, seen.target):
-        if side is not None:
-            yield f"vectors/{side.name}", payload.vectors(seen, side.name)
+def _maps(record: Record) -> Iterator[tuple[str, bytes]]:
+    for kind in record.kinds:
+        for layer in range(record.layers(kind)):
+            yield f"attention/{kind}/{layer}", payload.attention(record, kind, layer)
+    for side in record.all_sides:
+        yield f"vectors/{side.name}", payload.vectors(record, side.name)
 
 
-def _cell(seen: Inspection, place: Mapping[str, Any]) -> tuple[str, bytes]:
+def _cell(record: Record, place: Mapping[str, Any]) -> tuple[str, bytes]:
     row = {name: place[name] for name in ("kind", "layer", "head", "query")}
-    return "steps/{kind}/{layer}/{head}/{query}".format(**row), payload.steps(seen, **row)
+    return "steps/{kind}/{layer}/{head}/{query}".format(**row), payload.steps(record, **row)
 
 
-def _neighbours(seen: Inspection, pinned: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The other heads for the same query, then the other queries of the same head."""
-    for head in range(seen.heads):
+def _neighbours(record: Record, pinned: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The cells of the other heads for this query, then of the other queries in this head."""
+    for head in range(record.heads):
         if head != pinned["head"]:
             yield {**pinned, "head": head}
-    for query in range(len(seen.sides(pinned["kind"])[0])):
+    for query in range(len(record.sides(pinned["kind"])[0])):
         if query != pinned["query"]:
             yield {**pinned, "query": query}
 
 
-def _keep_next(seen: Inspection, shelf: _Shelf) -> list[str] | None:
-    """Put what may come next on the shelf, for all positions or for none, and give the words it speaks of."""
-    if seen.model.config.output not in ("words", "masked"):
+def _add_next(record: Record, sheets: _Sheets) -> list[str] | None:
+    """Add the next-token logits of all positions if they fit, and give their vocabulary."""
+    if record.model.config.output not in ("words", "masked"):
         return None
-    positions, size = seen.logits.shape
-    if positions * size * 4 > shelf.room:
+    positions, size = record.logits.shape
+    if positions * size * 4 > sheets.room:
         return None
-    vocabulary = payload.vocabulary(seen.written.tokenizer, size)
-    sheets = {f"next/{position}": payload.next_logits(seen, position) for position in range(positions)}
-    return vocabulary if shelf.offer(sheets, besides=len(json.dumps(vocabulary))) else None
+    vocabulary = payload.vocabulary(record.written.tokenizer, size)
+    logits = {f"next/{position}": payload.next_logits(record, position) for position in range(positions)}
+    return vocabulary if sheets.offer(logits, besides=len(json.dumps(vocabulary))) else None
 
 
-def _kind_of(seen: Inspection, query: int | str | None) -> str:
-    """The first kind of attention in which this word looks at others; the last one for none."""
-    able = [kind for kind in seen.kinds if isinstance(query, str) and seen.sides(kind)[0].has(query)]
-    return able[0] if able else seen.kinds[-1 if query is None else 0]
-
-
-def _text(seen: Inspection) -> str:
-    return (seen.source or seen.side()).text
+def _text(record: Record) -> str:
+    return (record.source or record.side()).text
 
 
 def _hash(text: str) -> str:

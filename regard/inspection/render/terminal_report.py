@@ -1,81 +1,240 @@
-"""Rankings, comparisons and effects in the terminal."""
+"""The report of `regard inspect`: attention, rankings, comparisons and ablations, as text, data or a file."""
 
 from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.markup import escape
 from rich.text import Text
 
-from regard.inspection.analysis.ablation import Effect, spell_part
-from regard.inspection.analysis.compare import Comparison
+from regard.errors import UsageError
+from regard.inspection.analysis.ablation import Ablation, ablate, parse_part, spell_part
+from regard.inspection.analysis.compare import Comparison, compare
 from regard.inspection.analysis.overview import Pinned, caption
-from regard.inspection.analysis.ranking import Ranked
-from regard.inspection.by_hand.board import Board
-from regard.inspection.record.inspection import Inspection
+from regard.inspection.analysis.ranking import Link, Ranked, rank_heads
+from regard.inspection.record.inputs import TextModel
+from regard.inspection.record.record import Record
+from regard.inspection.record.tokens import Side
+from regard.inspection.render import export
+from regard.inspection.render.board import Board
 from regard.inspection.render.heat_map import Heat, draw
-from regard.inspection.render.terminal import show_texts
+from regard.inspection.render.payload import NOTHING, Notes, annotated_overview
+from regard.inspection.render.terminal import (
+    show_head,
+    show_layer,
+    show_texts,
+    show_word,
+    show_word_over_heads,
+)
 
 MOST_ROWS = 8
 LONGEST_BAR = 20
 SMALLEST_CHANGE = 5e-4
 
 
-def show_first(board: Board, seen: Inspection, first: Pinned) -> None:
-    """What is worth a first look, and how to see it large."""
+@dataclass(frozen=True)
+class Request:
+    """A sentence and what to show of it; a field that is None is chosen."""
+
+    text: str
+    target: str | None = None
+    kind: str | None = None
+    layer: int | None = None
+    head: int | None = None
+    query: str | None = None
+    words: bool = False
+    compare: str | None = None
+    rank: tuple[str, str] | None = None
+    off: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str | int | None:
+        """The query, as a number if it is one."""
+        return int(self.query) if self.query and self.query.lstrip("-").isdigit() else self.query
+
+
+class Report:
+    """The answer to one request to one model."""
+
+    def __init__(self, model: TextModel, request: Request, notes: Notes = NOTHING):
+        if request.compare is not None and request.query is None:
+            raise UsageError("--compare needs one word; name it with --query")
+        self.model, self.request, self.notes = model, request, notes
+        self.off = tuple(map(parse_part, request.off))
+        self.record = Record.of(model, request.text, request.target, self.off)
+        self.kind = self._kind()
+        self.layer = self.record.layers(self.kind) - 1 if request.layer is None else request.layer
+        self.record.check(self.kind, self.layer, request.head)
+        if request.word is not None:
+            self.record.sides(self.kind)[0].find(request.word, request.words)
+
+    @cached_property
+    def ablation(self) -> Ablation | None:
+        """What the parts that are off change."""
+        if not self.off or self.record.target is None:
+            return None
+        return ablate(Record.of(self.model, self.request.text, self.request.target), self.off)
+
+    @cached_property
+    def ranking(self) -> list[Ranked]:
+        """Every head by the weight between the two words of --rank."""
+        if self.request.rank is None:
+            return []
+        kinds = None if self.request.kind is None else [self.kind]
+        return rank_heads(Link(self.record, *self.request.rank), kinds)
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The sentence compared with the second one."""
+        assert self.request.compare is not None
+        return compare(
+            self.record, Record.of(self.model, self.request.compare, self.request.target, self.off)
+        )
+
+    @cached_property
+    def first(self) -> Pinned | None:
+        """The row to show first, if nothing is chosen."""
+        request = self.request
+        chosen = (request.kind, request.layer, request.head, request.query)
+        return annotated_overview(self.record, self.notes).pinned if chosen == (None,) * 4 else None
+
+    def show(self, board: Board) -> None:
+        """Print the report."""
+        request = self.request
+        if request.compare is not None and request.word is not None:
+            show_comparison(board, self.comparison, request.word)
+            return
+        ablation, ranking = self.ablation, self.ranking  # an error comes before any output
+        show_texts(board, self.record)
+        if ablation is not None:
+            show_ablation(board, ablation)
+        if request.rank is not None:
+            show_ranking(board, ranking, *request.rank)
+        else:
+            self._show_attention(board)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as values that JSON can hold."""
+        data: dict[str, Any] = {side.name: _side(side) for side in self.record.all_sides}
+        if self.ablation is not None:
+            data["ablation"] = self.ablation.as_dict()
+        if self.request.compare is not None and self.request.word is not None:
+            both, word = self.comparison, self.request.word
+            pairs = {name: both.labels(name) for name in both.pairs}
+            return data | {"pairs": pairs, "changes": [change.as_dict() for change in both.changes(word)]}
+        if self.request.rank is not None:
+            return data | {"ranking": [ranked.as_dict() for ranked in self.ranking]}
+        return data | self._attention()
+
+    def save(self, path: Path) -> Path:
+        """Write the attention to a file; see export."""
+        chosen = {name: getattr(self.request, name) for name in ("kind", "layer", "head", "words")}
+        return export.save(self.record, path, **chosen, query=self.request.word, notes=self.notes)
+
+    def _kind(self) -> str:
+        """The kind asked for, or the one that has the query."""
+        if self.request.kind is None:
+            return self.record.kind_of_query(self.request.word)
+        self.record.sides(self.request.kind)
+        return self.request.kind
+
+    def _show_attention(self, board: Board) -> None:
+        record, request, word = self.record, self.request, self.request.word
+        if word is not None and request.head is not None:
+            show_word(board, record, self.kind, self.layer, request.head, word, request.words)
+        elif word is not None:
+            layers = range(record.layers(self.kind)) if request.layer is None else [self.layer]
+            show_word_over_heads(board, record, self.kind, word, layers, request.words)
+        elif request.head is not None:
+            show_head(board, record, self.kind, self.layer, request.head, request.words)
+        else:
+            if self.first is not None:
+                show_first(board, record, self.first)
+            show_layer(board, record, self.kind, self.layer, request.words)
+            kinds = ", ".join(f"{kind} (layers 0 to {record.layers(kind) - 1})" for kind in record.kinds)
+            board.say(f"[soft]Kinds of attention: {kinds}. One head: --head N. One word: --query WORD.")
+
+    def _attention(self) -> dict[str, Any]:
+        request, (queries, keys) = self.request, self.record.sides(self.kind)
+        weights = self.record.attention(self.kind, self.layer, request.head, request.words)
+        data = {
+            "kind": self.kind,
+            "layer": self.layer,
+            "head": request.head,
+            "words": request.words,
+            "queries": queries.labels(request.words),
+            "keys": keys.labels(request.words),
+            "attention": weights.astype(float).tolist(),
+        }
+        if self.first is None:
+            return data
+        return data | {"first": {**self.first.place, "caption": caption(self.record, self.first)}}
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"text": side.text, "tokens": [asdict(token) for token in side.tokens]}
+
+
+def show_first(board: Board, record: Record, first: Pinned) -> None:
+    """The row to look at first, and the options that show its head."""
     place = f"--kind {first.kind} --layer {first.layer} --head {first.head}"
-    board.say(f"{escape(caption(seen, first))}.  [soft]{place}")
+    board.say(f"{escape(caption(record, first))}.  [soft]{place}")
 
 
-def show_ranking(board: Board, ranked: list[Ranked], query: str, key: str) -> None:
-    """The heads that link two words most."""
+def show_ranking(board: Board, ranking: list[Ranked], query: str, key: str) -> None:
+    """The heads with the most weight from one word to another."""
     query, key = escape(query), escape(key)
     board.title(f"Which heads let “{query}” look at “{key}”")
     rows = [
         (
-            f"{each.kind} {each.layer}.{each.head}",
-            f"{100 * each.weight:.1f} %",
-            Text("█" * round(LONGEST_BAR * each.weight), "query"),
-            Text(f"{each.lift:.1f} times an even share", "soft"),
+            f"{head.kind} {head.layer}.{head.head}",
+            f"{100 * head.weight:.1f} %",
+            Text("█" * round(LONGEST_BAR * head.weight), "query"),
+            Text(f"{head.lift:.1f} times the even share", "soft"),
         )
-        for each in ranked[:MOST_ROWS]
+        for head in ranking[:MOST_ROWS]
     ]
     board.table(rows, right=(1,), gap=2)
     board.say(
-        f"[soft]The best of {len(ranked)} heads, named kind layer.head, by how much of “{query}”'s attention "
-        f"goes to “{key}”."
+        f"[soft]The best of {len(ranking)} heads, written kind layer.head, by the share of “{query}”'s "
+        f"attention that goes to “{key}”."
     )
 
 
 def show_comparison(board: Board, both: Comparison, word: str | int) -> None:
-    """The heads in which a word looks most differently, where its attention went, and what comes next."""
+    """The heads in which the attention of a word changes most, and the next token in both sentences."""
     changes = both.changes(word)
     kind = changes[0].kind
     shown = [change for change in changes if change.kind == kind][:MOST_ROWS]
-    for seen in (both.first, both.second):
-        show_texts(board, seen)
-    board.title(f"{kind.capitalize()} attention: where the attention of “{escape(str(word))}” went")
-    differences = np.array([each.difference for each in shown])
-    heads = [f"layer {each.layer} head {each.head}" for each in shown]
+    for record in (both.first, both.second):
+        show_texts(board, record)
+    board.title(f"{kind.capitalize()} attention: how the attention of “{escape(str(word))}” changes")
+    differences = np.array([change.difference for change in shown])
+    heads = [f"layer {change.layer} head {change.head}" for change in shown]
     columns = both.labels(both.first.sides(kind)[1].name)
     board.lines(draw(Heat(differences, heads, columns, signed=True), board.width))
     board.say(
-        f"[soft]Percents that each word won or lost from the first sentence to the second, in {len(shown)} "
-        f"heads of {len(changes)}, the largest change first."
+        f"[soft]Percentage points from the first sentence to the second, in {len(shown)} of {len(changes)} "
+        "heads, the largest change first."
     )
     if both.first.model.config.output in ("words", "masked"):
         _show_next(board, both)
 
 
-def show_effect(board: Board, effect: Effect) -> None:
-    """What switching something off changed."""
-    board.title(f"Without {', '.join(map(spell_part, effect.off))}")
+def show_ablation(board: Board, ablation: Ablation) -> None:
+    """What the parts that are off change."""
+    board.title(f"Without {', '.join(map(spell_part, ablation.off))}")
     board.say(
-        f"The same output is now e^{effect.change:.2f} = {np.exp(effect.change):.2g} times as likely "
-        f"(log-probability {effect.log_probability:.2f}, then {effect.without:.2f})."
+        f"The same output is now e^{ablation.change:.2f} = {np.exp(ablation.change):.2g} times as likely "
+        f"(log-probability {ablation.log_probability:.2f}, then {ablation.without:.2f})."
     )
-    if effect.text is not None and effect.text_without is not None:
-        said = "The model now writes" if effect.flips else "The model still writes"
-        board.say(f"{said}: {escape(effect.text_without)}")
+    if ablation.text is not None and ablation.text_without is not None:
+        start = "The model now writes" if ablation.flips else "The model still writes"
+        board.say(f"{start}: {escape(ablation.text_without)}")
 
 
 def _show_next(board: Board, both: Comparison) -> None:
@@ -83,9 +242,9 @@ def _show_next(board: Board, both: Comparison) -> None:
     board.gap()
     board.say(f"After “{escape(after)}”, in the first sentence and in the second:")
     rows = [
-        (Text(each.text.strip() or repr(each.text), "bold"), _share(each.first), _share(each.second))
-        for each in both.next(top=4)
-        if abs(each.change) >= SMALLEST_CHANGE
+        (Text(token.text.strip() or repr(token.text), "bold"), _percent(token.first), _percent(token.second))
+        for token in both.next(top=4)
+        if abs(token.change) >= SMALLEST_CHANGE
     ]
     if not rows:
         board.say("nothing changes.")
@@ -93,5 +252,5 @@ def _show_next(board: Board, both: Comparison) -> None:
     board.table(rows, right=(1, 2), gap=2)
 
 
-def _share(probability: float) -> str:
+def _percent(probability: float) -> str:
     return f"{100 * probability:.1f} %"

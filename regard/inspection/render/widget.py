@@ -1,9 +1,9 @@
-"""The view in a notebook, and a still picture where there is none.
+"""The view in a notebook, with a picture where scripts do not run.
 
     seen                                    # at the end of a cell: the view, or the picture
-    show(seen, kind="encoder", query="it")  # the same with a choice pinned
+    show(seen, kind="encoder", query="it")  # the view with a choice pinned
 
-The widget holds what a kept page does, so it works without the model and in a saved notebook too.
+The widget holds the data of an exported page, so it works without the model and in a saved notebook.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import MissingPackage
-from regard.inspection.record.inspection import Inspection
-from regard.inspection.render.html_export import Choice, bundle, keep, read_style
-from regard.inspection.render.payload import look_over
+from regard.inspection.record.record import Record
+from regard.inspection.render.html_export import Choice, bundle, page_data, read_style
+from regard.inspection.render.payload import annotated_overview
 from regard.inspection.render.terminal import heat_of
 
 PICTURE = "image/svg+xml"
@@ -35,17 +35,17 @@ export default {
 
 
 def show(
-    seen: Inspection,
+    record: Record,
     kind: str | None = None,
     layer: int | None = None,
     head: int | None = None,
     query: int | str | None = None,
     words: bool = False,
 ) -> Any:
-    """The studio's view of this inspection as a notebook widget; what is left open is chosen well."""
+    """The studio's view of a record as a notebook widget; a choice that is None is made by the overview."""
     view = _widget_class()
-    data = keep(seen, Choice(kind, layer, head, query, words))
-    return view(data=data, picture=draw(seen, data["trace"]["pinned"], words))
+    data = page_data(record, Choice(kind, layer, head, query, words))
+    return view(data=data, picture=draw(record, data["trace"]["pinned"], words))
 
 
 def script() -> str:
@@ -53,34 +53,34 @@ def script() -> str:
     return f"const view = {bundle()};{RENDER}"
 
 
-def draw(seen: Inspection, pinned: dict[str, Any], words: bool = False) -> str:
-    """The pinned head as a still picture, in SVG."""
+def draw(record: Record, pinned: dict[str, Any], words: bool = False) -> str:
+    """The pinned head as an SVG picture."""
     from regard.inspection.render.figure import draw_head, write_figure
 
     kind, layer, head = (pinned[name] for name in ("kind", "layer", "head"))
     title = f"{kind.capitalize()} attention, layer {layer}, head {head}"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "picture.svg")
-        write_figure(draw_head(heat_of(seen, kind, layer, head, words), title), file)
+        write_figure(draw_head(heat_of(record, kind, layer, head, words), title), file)
         return file.read_text(encoding="utf-8")
 
 
-def offer(seen: Inspection) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What may be shown for an inspection, by MIME type, and metadata of it.
+def mime_bundle(record: Record) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The data of a record by MIME type, and its metadata.
 
-    In a notebook the widget, with the picture for places that do not run it; elsewhere, and without
-    anywidget, the picture; in a terminal nothing.
+    In a notebook this is the widget, with the picture for viewers that run no scripts. Without a notebook or
+    anywidget it is the picture; in a terminal it is empty.
     """
     shell = _shell()
     if shell is not None and not hasattr(shell, "kernel"):
         return {}, {}
     if shell is None or not _is_installed():
-        return {PICTURE: draw(seen, vars(look_over(seen).pinned))}, {}
-    return show(seen)._repr_mimebundle_()
+        return {PICTURE: draw(record, vars(annotated_overview(record).pinned))}, {}
+    return show(record)._repr_mimebundle_()
 
 
 def _shell() -> Any:
-    """The interactive shell that runs us, where one does."""
+    """The running IPython shell, or None."""
     interactive = sys.modules.get("IPython")
     return interactive and interactive.get_ipython()
 
@@ -88,7 +88,7 @@ def _shell() -> Any:
 def _is_installed() -> bool:
     try:
         return find_spec("anywidget") is not None
-    except ValueError:  # a module that stands in for it has no spec
+    except ValueError:  # a stand-in module has no spec
         return False
 
 
@@ -103,7 +103,7 @@ def _widget_class() -> Any:
         ) from None
 
     class View(anywidget.AnyWidget):
-        """The view, its data, and the picture that stands for it where scripts do not run."""
+        """The view, its data, and the picture for viewers that run no scripts."""
 
         _esm = script()
         _css = read_style()

@@ -238,7 +238,7 @@ export class CompareTab {
   open() {
     const { kind, layer, head } = this.shown[this.chosen];
     const query = this.answer.first.words[this.answer.word]?.positions[0] ?? null;
-    this.state.set({ tab: "look", kind, layer, head, query, key: null }, { push: true });
+    this.state.set({ tab: "inspect", kind, layer, head, query, key: null }, { push: true });
   }
 
   /** Every head with its distance and what each word gained. */

@@ -16,7 +16,7 @@ export class CompareOne {
     const { element, heading, body, foot } = panel({ title: "One head", class: "compare-one" });
     Object.assign(this, { element, heading });
     this.room = make("div", {});
-    body.append(this.room, make("div", { class: "buttons" }, button("Open this head in Look", onopen)));
+    body.append(this.room, make("div", { class: "buttons" }, button("Open this head in Inspect", onopen)));
     offerSaves(foot, {
       name: "one head in both sentences",
       isThere: () => !!this.change,

@@ -1,7 +1,7 @@
 /** The frame around the tabs: title, tabs, the model's name, errors as sentences, what is said aloud. */
 
 import { make, fill, adjust, uniqueId } from "./dom.js";
-import { LookTab } from "./look.js";
+import { InspectTab } from "./inspect.js";
 import { CompareTab } from "./compare.js";
 import { TranslateTab } from "./translate.js";
 import { WriteTab } from "./write.js";
@@ -13,7 +13,7 @@ import { DemoPanel } from "./demo.js";
 /** The tabs in order. `fits(model, source)` says whether a tab is of use; a new tab is one line here. */
 const TABS = [
   { name: "demo", title: "Demo", Tab: DemoPanel, fits: (model) => !isReady(model) },
-  { name: "look", title: "Look", Tab: LookTab, fits: isReady },
+  { name: "inspect", title: "Inspect", Tab: InspectTab, fits: isReady },
   {
     name: "compare",
     title: "Compare",
@@ -111,7 +111,7 @@ export class Shell {
       {
         model: this.choice.value,
         off: [],
-        pulls: [],
+        interventions: [],
         snapshot: null,
         target: null,
         kind: null,

@@ -94,8 +94,8 @@ export class LiveSource {
     return this.post("compare", request, signal);
   }
 
-  effect(request, signal) {
-    return this.post("effect", request, signal);
+  ablation(request, signal) {
+    return this.post("ablation", request, signal);
   }
 
   course(model) {

@@ -31,7 +31,7 @@ const FIELDS = {
   topp: NUMBER,
   beams: NUMBER,
   off: PARTS,
-  pulls: DATA,
+  interventions: DATA,
   snapshot: NUMBER,
 };
 const LISTED = 150; // browsers allow about a hundred changes of the address in ten seconds

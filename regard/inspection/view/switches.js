@@ -20,7 +20,7 @@ export class Switches {
     Object.assign(this, { state, source, fail });
     this.card = panel({ title: "What switching off does", class: "switches" });
     this.element = this.card.element;
-    this.sentence = make("p", { class: "effect", "aria-live": "polite" });
+    this.sentence = make("p", { class: "ablation", "aria-live": "polite" });
     this.detail = make("p", { class: "soft" });
     this.parts = make("ul", { class: "switch-list", "aria-label": "Parts of the model" });
     this.heads = make("ul", { class: "switch-list", "aria-label": "Heads that are off" });
@@ -82,10 +82,10 @@ export class Switches {
     this.stop = new AbortController();
     try {
       const request = { model: trace.model, text: trace.text, off, snapshot: this.state.get("snapshot") };
-      const effect = await this.source.effect(request, this.stop.signal);
+      const ablation = await this.source.ablation(request, this.stop.signal);
       this.asked = asked;
-      this.sentence.textContent = effect.sentence;
-      this.detail.textContent = isDone ? outcome(effect) : "Press X, or the button above the picture, to switch it off.";
+      this.sentence.textContent = ablation.sentence;
+      this.detail.textContent = isDone ? outcome(ablation) : "Press X, or the button above the picture, to switch it off.";
     } catch (error) {
       if (error.name === "AbortError") return;
       this.sentence.textContent = error.message;

@@ -6,7 +6,7 @@ const TIRED = "The animal didn't cross the street because it was too tired";
 const WIDE = "The animal didn't cross the street because it was too wide";
 const PLAIN = {
   off: [],
-  pulls: [],
+  interventions: [],
   snapshot: null,
   target: null,
   kind: null,
@@ -23,7 +23,7 @@ const STOPS = [
       `“${TIRED}.” Each word becomes a vector, a list of numbers that training has found for it.`,
       "Its place in the sentence is added as a vector too, for attention by itself knows no order: without places a sentence is a bag of words. Both stand further down as strips.",
     ],
-    state: () => ({ ...PLAIN, tab: "look", text: TIRED }),
+    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED }),
   },
   {
     title: "Query, key and value",
@@ -49,7 +49,7 @@ const STOPS = [
       "Now a trained model, and every number its own. In the matrix each row is a word that asks, each column a word that answers; darker is more.",
       "One row is chosen already: the clearest look of “it”, or of the word that is written for it, at a noun. Click its darkest cell: the steps beside it show how that number came about, and a tick says that it equals the model's.",
     ],
-    state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: null }),
+    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED, picture: null }),
   },
   {
     title: "Several heads, several questions",
@@ -58,7 +58,7 @@ const STOPS = [
       "Move over the small pictures. Press X on one to switch it off and read what the output loses.",
     ],
     note: "Heads are not there for speed: one wide head would run in parallel too. Several can look at several things.",
-    state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: "heads" }),
+    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED, picture: "heads" }),
   },
   {
     title: "One word changes the meaning",
@@ -69,13 +69,13 @@ const STOPS = [
     state: () => ({ ...PLAIN, tab: "compare", text: TIRED, second: WIDE, watched: null }),
   },
   {
-    title: "Pull it by hand",
+    title: "Intervene",
     words: [
       "Is it the attention that decides? While the decoder writes “il”, some of its heads look at “animal”. Below the picture, slide that weight over to “street” and watch P(il) and P(elle).",
-      "One head is one voice among many: pull in all of them, and the translation turns. Undo brings everything back.",
+      "One head is one voice among many: change all of them, and the translation turns. Undo brings everything back.",
     ],
-    show: ".pull",
-    state: () => ({ ...PLAIN, tab: "look", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
+    show: ".intervention",
+    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
     prepare: decision,
     fits: ({ family }) => family === "translation",
   },
@@ -135,7 +135,7 @@ export function stopsFor(model) {
 
 // Where the outputs of both sentences part is where "il" or "elle" is decided.
 async function decision(source, { name: model }) {
-  const request = { model, target: null, target_ids: null, off: [], pulls: [], snapshot: null };
+  const request = { model, target: null, target_ids: null, off: [], interventions: [], snapshot: null };
   const [tired, wide] = await Promise.all([TIRED, WIDE].map((text) => source.trace({ ...request, text })));
   const fork = forkOf(tired.sides.target.tokens, wide.sides.target.tokens);
   return fork && decidingPlace(source, tired, fork.position, "animal");

@@ -211,7 +211,7 @@ export class TrainingTab {
   /** What the model of that step did: its own translation, and attention over the words of the last model. */
   async look(step, place) {
     const { current } = this.trace;
-    const request = { ...requestOf(this.state), pulls: [], snapshot: step };
+    const request = { ...requestOf(this.state), interventions: [], snapshot: step };
     const name = JSON.stringify([request, place.kind, place.layer, current.trace]);
     this.seen ??= new Map();
     if (!this.seen.has(name)) {

@@ -64,7 +64,7 @@ export class Writing {
       text: state.get("text") ?? "",
       ids,
       off: state.get("off"),
-      pulls: this.pulls(),
+      interventions: this.interventions(),
       snapshot: state.get("snapshot"),
     };
     const name = JSON.stringify(request);
@@ -77,8 +77,8 @@ export class Writing {
     return this.answers.get(name);
   }
 
-  // A row pulled in the decoder belongs to the words that stood there; only the source's stay.
-  pulls() {
-    return this.state.get("pulls").filter(({ kind }) => kind === "encoder");
+  // A row changed in the decoder belongs to the words that stood there; only the source's stay.
+  interventions() {
+    return this.state.get("interventions").filter(({ kind }) => kind === "encoder");
   }
 }

@@ -42,7 +42,7 @@ def scenes(demo):
     """The lectures' two sentences with their right translations, as the small model reads them."""
     from regard.demo.lectures import TOO_TIRED, TOO_WIDE
     from regard.demo.story.links import TIRED, WIDE, Scene
-    from regard.inspection.record.inspection import inspect
+    from regard.inspection.inspection import inspect
 
     pairs = ((TIRED, TOO_TIRED[0]), (WIDE, TOO_WIDE[0]))
     return [Scene(linked, inspect(demo.model, linked.text, french)) for linked, french in pairs]

@@ -29,7 +29,7 @@ from regard.demo.story.links import (
 from regard.demo.story.promises import translate
 from regard.demo.story.training import sentences_for
 from regard.inspection.analysis.compare import compare
-from regard.inspection.record.inspection import inspect
+from regard.inspection.inspection import inspect
 
 
 def test_a_scene_is_of_the_models_own_translation(demo):
@@ -159,8 +159,8 @@ def test_an_open_meaning_has_both_chances(demo):
 def test_the_open_meaning_can_be_seen_by_hand(demo, capsys):
     """The command and the Python of docs/demo.md."""
     page = (Path(__file__).parents[3] / "docs" / "demo.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^regard look demo (.+--compare.+)$", page, re.MULTILINE)
-    assert run(["look", str(demo.folder), *shlex.split(command)]) == 0
+    (command,) = re.findall(r"^regard inspect demo (.+--compare.+)$", page, re.MULTILINE)
+    assert run(["inspect", str(demo.folder), *shlex.split(command)]) == 0
     assert "After “suis arrivé à la”" in capsys.readouterr().out
     texts = (UNFINISHED, f"{UNFINISHED} river")
     both = compare(*(inspect(demo.model, text, BEFORE) for text in texts))

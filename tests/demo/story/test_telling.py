@@ -24,7 +24,7 @@ from regard.demo.story.sentence import interlinear, literal, show_own, strange_w
 from regard.demo.story.telling import six_steps, tell
 from regard.demo.story.training import obtain, sentences_for
 from regard.demo.story.trials import Trial, Trials, Without
-from regard.inspection.by_hand.board import COLOURS, Board
+from regard.inspection.render.board import COLOURS, Board
 
 
 @pytest.fixture

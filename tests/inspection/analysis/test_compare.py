@@ -12,10 +12,10 @@ from regard.errors import RegardError
 from regard.inspection.analysis.compare import compare, pair_words
 from regard.inspection.analysis.lens import logit_lens
 from regard.inspection.analysis.rollout import rollout, rollout_to_both
-from regard.inspection.record.inspection import Inspection, inspect
+from regard.inspection.inspection import Inspection, inspect
 from regard.inspection.record.tokens import Side
 
-from ..conftest import ENGLISH, FAMILIES, FRENCH, look, subject
+from ..conftest import ENGLISH, FAMILIES, FRENCH, inspected, subject
 
 WIDE = ENGLISH.replace("tired", "wide")
 ELLE = FRENCH.replace("il", "elle").replace("fatigué", "large")
@@ -68,7 +68,7 @@ def test_a_word_that_one_sentence_lacks_counts_in_full(words):
     assert change.second[place] == 0
     assert change.first[place] > 0
     assert change.distance == pytest.approx(np.abs(change.difference).sum() / 2)
-    with pytest.raises(RegardError, match="'too' has no partner in 'it was tired'"):
+    with pytest.raises(RegardError, match="'too' has no match in 'it was tired'"):
         both.changes("too")
     with pytest.raises(RegardError, match="no word 'xyz'"):
         both.changes("xyz")
@@ -101,14 +101,14 @@ def test_each_text_is_followed_by_a_word_of_its_own(words):
 
 def test_models_with_other_heads_are_not_compared(words):
     other = inspect(subject(words, heads=2), ENGLISH, FRENCH)
-    with pytest.raises(RegardError, match="other heads"):
-        compare(look(words), other)
+    with pytest.raises(RegardError, match="different heads"):
+        compare(inspected(words), other)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("variant", ["paper", "pre", "llama"])
 def test_the_lens_is_a_model_cut_off_behind_that_layer(words, family, variant):
-    seen = look(words, variant, family)
+    seen = inspected(words, variant, family)
     lens = logit_lens(seen)
     assert lens.layers == 2
     assert np.array_equal(lens.logits(1), seen.logits)
@@ -124,10 +124,10 @@ def test_the_lens_is_a_model_cut_off_behind_that_layer(words, family, variant):
 
 
 def test_the_lens_as_a_table(words):
-    lens = logit_lens(look(words))
+    lens = logit_lens(inspected(words))
     table = lens.table(position=2, top=3)
     assert [len(row) for row in table] == [3, 3]
-    assert table[-1] == lens.seen.next(2, top=3)
+    assert table[-1] == lens.record.next(2, top=3)
     assert lens.probabilities(0).sum(-1) == pytest.approx(1)
     with pytest.raises(RegardError, match="no layer 2; there are 2"):
         lens.logits(2)
@@ -136,7 +136,7 @@ def test_the_lens_as_a_table(words):
 
 
 def test_rollout_is_abnar_and_zuidemas(words):
-    seen = look(words)
+    seen = inspected(words)
     for kind in ("encoder", "decoder"):
         expected = np.eye(len(seen.sides(kind)[0]))
         for layer in range(2):
@@ -151,7 +151,7 @@ def test_rollout_is_abnar_and_zuidemas(words):
 
 
 def test_rollout_through_cross_attention_to_the_source(words):
-    seen = look(words)
+    seen = inspected(words)
     targets, sources = len(seen.target), len(seen.source)
     encoder = rollout(seen, "encoder")
     to_target, to_source = np.eye(targets), np.zeros((targets, sources))
@@ -169,6 +169,6 @@ def test_rollout_through_cross_attention_to_the_source(words):
 
 def test_rollout_refuses_layers_that_are_not_there(words):
     with pytest.raises(RegardError, match="no layer 2"):
-        rollout(look(words), "encoder", layers=3)
+        rollout(inspected(words), "encoder", layers=3)
     with pytest.raises(RegardError, match="unknown kind"):
-        rollout(look(words, family="decoder-only"), "encoder")
+        rollout(inspected(words, family="decoder-only"), "encoder")

@@ -1,4 +1,4 @@
-"""Rows pulled by hand: put where they belong, refused where they do not fit, and written with."""
+"""Interventions: applied to their row, refused where they do not fit, and used by the search."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from regard.errors import RegardError
-from regard.inspection.analysis.interventions import Pull, check_pull, patches, write_pulled
-from regard.inspection.record.inspection import inspect
+from regard.inspection.analysis.interventions import Intervention, check_intervention, patches
+from regard.inspection.inspection import inspect
+from regard.inspection.record.inputs import WholePassStepper, translate_by_default
 
-from ..conftest import look, subject
+from ..conftest import inspected, subject
 
 
 def one_hot(keys: int, key: int) -> tuple[float, ...]:
@@ -18,17 +19,17 @@ def one_hot(keys: int, key: int) -> tuple[float, ...]:
 
 
 def test_each_row_is_put_in_its_place(words):
-    whole = look(words)
+    whole = inspected(words)
     keys = len(whole.source)
-    pulls = [
-        Pull("encoder", 1, 2, 7, one_hot(keys, 1)),
-        Pull("encoder", 1, 3, 7, one_hot(keys, 2)),
-        Pull("cross", 0, 0, 4, one_hot(keys, 5)),
+    interventions = [
+        Intervention("encoder", 1, 2, 7, one_hot(keys, 1)),
+        Intervention("encoder", 1, 3, 7, one_hot(keys, 2)),
+        Intervention("cross", 0, 0, 4, one_hot(keys, 5)),
     ]
-    seen = look(words, patch=patches(pulls))
-    for pull in pulls:
-        row = seen.attention(pull.kind, pull.layer, pull.head)[pull.query]
-        assert row.tolist() == list(pull.row)
+    seen = inspected(words, patch=patches(interventions))
+    for intervention in interventions:
+        row = seen.attention(intervention.kind, intervention.layer, intervention.head)[intervention.query]
+        assert row.tolist() == list(intervention.row)
     same = seen.attention("encoder", 1)
     same[2:4, 7] = whole.attention("encoder", 1)[2:4, 7]
     assert np.allclose(same, whole.attention("encoder", 1), atol=1e-6)
@@ -36,7 +37,9 @@ def test_each_row_is_put_in_its_place(words):
 
 
 def test_a_decoders_row_fits_outputs_of_other_lengths():
-    put = patches([Pull("decoder", 0, 0, 2, (0.25, 0.5, 0.25, 0.0, 0.0))])["decoder.0.attention.weights"]
+    put = patches([Intervention("decoder", 0, 0, 2, (0.25, 0.5, 0.25, 0.0, 0.0))])[
+        "decoder.0.attention.weights"
+    ]
     for length in (3, 5, 8):
         row = put(torch.ones(1, 2, length, length))[0, 0, 2].tolist()
         assert row == [0.25, 0.5, 0.25, *[0.0] * (length - 3)]
@@ -44,54 +47,55 @@ def test_a_decoders_row_fits_outputs_of_other_lengths():
 
 
 @pytest.mark.parametrize(
-    ("pull", "complaint"),
+    ("intervention", "complaint"),
     [
-        (Pull("middle", 0, 0, 0, (1.0,)), "unknown kind of attention 'middle'"),
-        (Pull("encoder", 2, 0, 0, one_hot(5, 0)), "no layer 2 of encoder attention; there are 2"),
-        (Pull("cross", 0, 4, 0, one_hot(5, 0)), "no head 4 of cross attention; there are 4"),
-        (Pull("encoder", 0, 0, 5, one_hot(5, 0)), "no query 5; the source has 5 tokens"),
-        (Pull("encoder", 0, 0, 0, one_hot(4, 0)), "a pulled row of 4 numbers; this one has 5 keys"),
-        (Pull("encoder", 0, 0, 0, (0.5, 0.4, 0, 0, 0)), "a pulled row sums to 0.9"),
-        (Pull("encoder", 0, 0, 0, (1.5, -0.5, 0, 0, 0)), "weights of 0 or more"),
+        (Intervention("middle", 0, 0, 0, (1.0,)), "unknown kind of attention 'middle'"),
+        (Intervention("encoder", 2, 0, 0, one_hot(5, 0)), "no layer 2 of encoder attention; there are 2"),
+        (Intervention("cross", 0, 4, 0, one_hot(5, 0)), "no head 4 of cross attention; there are 4"),
+        (Intervention("encoder", 0, 0, 5, one_hot(5, 0)), "no query 5; the source has 5 tokens"),
+        (
+            Intervention("encoder", 0, 0, 0, one_hot(4, 0)),
+            "the intervention has 4 weights; this row has 5 keys",
+        ),
+        (Intervention("encoder", 0, 0, 0, (0.5, 0.4, 0, 0, 0)), "the weights sum to 0.9"),
+        (Intervention("encoder", 0, 0, 0, (1.5, -0.5, 0, 0, 0)), "weights of 0 or more"),
     ],
 )
-def test_what_does_not_fit_is_refused(words, pull, complaint):
+def test_what_does_not_fit_is_refused(words, intervention, complaint):
     with pytest.raises(RegardError) as refused:
-        check_pull(subject(words).model, pull, 5)
+        check_intervention(subject(words).model, intervention, 5)
     assert complaint in str(refused.value)
 
 
-def test_a_decoder_cannot_be_pulled_to_what_is_not_written_yet(words):
+def test_a_decoder_row_cannot_attend_to_later_tokens(words):
     model = subject(words).model
-    check_pull(model, Pull("decoder", 0, 0, 1, (0.5, 0.5, 0.0)))
-    with pytest.raises(RegardError, match="looks at later words"):
-        check_pull(model, Pull("decoder", 0, 0, 1, (0.5, 0.4, 0.1)))
-
-
-def write(translator, text, off=(), pulls=()):
-    tokenizer = translator.tokenizers.source
-    source = [*tokenizer.encode(text), tokenizer.end]
-    return write_pulled(
-        translator.model, source, tokenizer.start, tokenizer.end, 30, off, patches(pulls)
-    )  # fmt: skip
+    check_intervention(model, Intervention("decoder", 0, 0, 1, (0.5, 0.5, 0.0)))
+    with pytest.raises(RegardError, match="attends to later tokens"):
+        check_intervention(model, Intervention("decoder", 0, 0, 1, (0.5, 0.4, 0.1)))
 
 
 @pytest.mark.parametrize("off", [(), [("cross", 0, 1), "scaling"]])
-def test_without_a_pull_it_is_the_greedy_translation(translator, toy_pairs, off):
+def test_a_patch_that_changes_nothing_leaves_the_default_translation(translator, toy_pairs, off):
+    patch = {"decoder.0.attention.weights": lambda weights: weights}
     for text, _ in toy_pairs(5, 9):
-        ids = translator.translate(text, beams=1, max_length=30, off=off).tokens.ids.tolist()
-        assert write(translator, text, off) == [n for n in ids if n != translator.tokenizers.target.end]
+        expected = translator.translate(text, off=off).tokens.ids.tolist()
+        assert translate_by_default(translator, text, off, patch) == expected
 
 
-def test_what_is_written_with_a_pull_is_what_the_pulled_pass_finds_likeliest(translator, toy_pairs):
+def test_the_translation_under_interventions_is_scored_as_the_recorded_pass(translator, toy_pairs):
     text = toy_pairs(1, 4)[0][0]
     keys = len(translator.tokenizers.source.encode(text)) + 1
-    pulls = [
-        Pull("encoder", 0, head, query, one_hot(keys, 0)) for head in range(4) for query in range(keys)
-    ] + [Pull("cross", 1, head, 3, one_hot(keys, keys - 1)) for head in range(4)]
-    ids = write(translator, text, pulls=pulls)
-    assert ids != write(translator, text)
-    written = translator.tokenizers.target.decode(ids)
-    seen = inspect(translator, text, written, patch=patches(pulls))
-    assert seen.written.ids.tolist()[1:] == ids
-    assert seen.logits.argmax(-1).tolist()[: len(ids)] == ids
+    interventions = [
+        Intervention("encoder", 0, head, query, one_hot(keys, 0))
+        for head in range(4)
+        for query in range(keys)
+    ] + [Intervention("cross", 1, head, 3, one_hot(keys, keys - 1)) for head in range(4)]
+    seen = inspect(translator, text, patch=patches(interventions))
+    assert seen.written.text != inspect(translator, text).written.text
+    stepper = WholePassStepper(translator.model, (), patches(interventions))
+    stepper.admit([seen.target.ids[:1]], [seen.source.ids])
+    for position, number in enumerate(seen.target.ids):
+        chances = stepper.step(np.array([number])).log_probabilities[0]
+        assert np.allclose(chances, np.log(seen.probabilities[position]), atol=1e-4)
+        stepper.reorder(np.array([0, 0]))  # rows do not change one another
+        stepper.drop(np.array([0]))

@@ -1,14 +1,14 @@
-"""All heads at a glance: pooled by the largest, seen in one pass or in several, and a good first choice."""
+"""The overview of all heads: max-pooled maps, read in one pass or several, and the row to show first."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from regard.inspection.analysis import overview as room
-from regard.inspection.analysis.overview import Pinned, caption, every_layer, glance, pool
+from regard.inspection.analysis import overview as module
+from regard.inspection.analysis.overview import Pinned, caption, every_layer, overview_of, pool
 
-from ..conftest import look
+from ..conftest import inspected
 
 
 def slow_pool(weights, most):
@@ -31,10 +31,10 @@ def test_a_small_map_holds_the_largest_weights(shape):
 
 @pytest.mark.parametrize("at_once", [1, 4000, 1 << 28])
 def test_layers_seen_a_few_at_a_time_are_the_same(words, monkeypatch, at_once):
-    seen = look(words, off=[("encoder", 0, 1), "scaling"])
+    seen = inspected(words, off=[("encoder", 0, 1), "scaling"])
     expected = {(kind, layer): seen.attention(kind, layer) for kind in seen.kinds for layer in range(2)}
     monkeypatch.setattr(seen.recording, "holds_weights", False)
-    monkeypatch.setattr(room, "AT_ONCE", at_once)
+    monkeypatch.setattr(module, "AT_ONCE", at_once)
     found = {(kind, layer): weights for kind, layer, weights in every_layer(seen)}
     assert list(found) == list(expected)
     for place, weights in found.items():
@@ -53,11 +53,13 @@ def made_up(monkeypatch, seen, peaks):
             found[kind, layer] = np.full((4, queries, keys), 0.01)
     for (kind, layer, head, query, key), weight in peaks.items():
         found[kind, layer][head, query, key] = weight
-    monkeypatch.setattr(room, "every_layer", lambda seen: [(*place, each) for place, each in found.items()])
+    monkeypatch.setattr(
+        module, "every_layer", lambda record: [(*place, each) for place, each in found.items()]
+    )
 
 
 def test_it_looks_at_a_noun(words):
-    seen = look(words)
+    seen = inspected(words)
     it = seen.source.find("it")[0]
     best = max(
         (seen.attention("encoder", layer, head)[it, noun], layer, head)
@@ -65,7 +67,7 @@ def test_it_looks_at_a_noun(words):
         for head in range(4)
         for noun in NOUNS["source"]
     )
-    pinned = glance(seen, NOUNS, {"source": [it]}).pinned
+    pinned = overview_of(seen, NOUNS, {"source": [it]}).pinned
     assert (pinned.kind, pinned.layer, pinned.head, pinned.query) == ("encoder", *best[1:], it)
     assert pinned.strength == pytest.approx(float(best[0]))
 
@@ -79,12 +81,12 @@ def test_it_looks_at_a_noun(words):
     ],
 )
 def test_the_clearest_finding_of_any_kind_is_chosen(words, monkeypatch, kind, key, said):
-    seen = look(words)
+    seen = inspected(words)
     it, il = seen.source.find("it")[0], seen.target.find("il")[0]
     asks = {"encoder": it, "decoder": il - 1, "cross": il - 1}
     peaks = {("encoder", 0, 3, it, 5): 0.3, ("cross", 1, 0, il - 1, 5): 0.4, ("cross", 1, 0, il, 5): 0.99}
     made_up(monkeypatch, seen, {**peaks, (kind, 1, 2, asks[kind], key): 0.9})
-    pinned = glance(seen, NOUNS, {"source": [it], "target": [il]}).pinned
+    pinned = overview_of(seen, NOUNS, {"source": [it], "target": [il]}).pinned
     assert pinned.place == {"kind": kind, "layer": 1, "head": 2, "query": asks[kind], "key": key}
     assert pinned.strength == pytest.approx(0.9)
     weight = seen.attention(kind, 1, 2)[asks[kind], key]
@@ -92,24 +94,24 @@ def test_the_clearest_finding_of_any_kind_is_chosen(words, monkeypatch, kind, ke
 
 
 def test_all_pieces_of_a_noun_count(pieces, monkeypatch):
-    seen = look(pieces)
+    seen = inspected(pieces)
     it = seen.source.find("it")[0]
     number, animal = next((n, word) for n, word in enumerate(seen.source.words) if word.text == "animal")
     made_up(monkeypatch, seen, {("encoder", 0, 1, it, place): 0.2 for place in animal.positions})
-    pinned = glance(seen, {"source": [number]}, {"source": [it]}).pinned
+    pinned = overview_of(seen, {"source": [number]}, {"source": [it]}).pinned
     assert (pinned.head, pinned.key) == (1, animal.positions[0])
     assert len(animal.positions) > 1
     assert pinned.strength == pytest.approx(0.2 * len(animal.positions))
 
 
 def test_the_last_step_writes_the_end(words):
-    seen = look(words)
+    seen = inspected(words)
     last = Pinned("cross", 1, 0, len(seen.target) - 1, 1, 0.0)
     assert caption(seen, last).startswith("The step that writes the end looks at “animal”")
 
 
 def test_without_nouns_the_sharpest_head_of_the_last_layer_is_chosen(words):
-    seen = look(words)
+    seen = inspected(words)
     telling = {}
     for head in range(4):
         rows = seen.attention("cross", 1, head).astype(float)
@@ -117,11 +119,11 @@ def test_without_nouns_the_sharpest_head_of_the_last_layer_is_chosen(words):
         telling[head] = (np.log(rows.shape[1]) - entropy) * rows[:, :-1].sum(-1)
         telling[head][0] = 0  # the start token is no word
     head = max(telling, key=lambda head: telling[head].mean())
-    pinned = glance(seen).pinned
+    pinned = overview_of(seen).pinned
     assert (pinned.kind, pinned.layer, pinned.head) == ("cross", 1, head)
     assert pinned.query == int(telling[head].argmax())
 
 
 def test_the_first_word_of_a_decoder_is_not_told_for_sharp(words):
-    seen = look(words, family="decoder-only")
-    assert glance(seen).pinned.query > 0  # it sees itself alone, which tells nothing
+    seen = inspected(words, family="decoder-only")
+    assert overview_of(seen).pinned.query > 0  # it sees itself alone, which tells nothing

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from regard.errors import RegardError
-from regard.inspection.analysis.ablation import chance, parse_part, spell_part, switch_off, switch_off_each
+from regard.inspection.analysis.ablation import ablate, ablate_each_head, chance, parse_part, spell_part
 from regard.inspection.analysis.head_statistics import head_statistics
 from regard.inspection.analysis.ranking import Link, rank_heads
-from regard.inspection.record.inspection import Inspection, inspect
+from regard.inspection.inspection import Inspection, inspect
 
-from ..conftest import ENGLISH, FRENCH, look, subject
+from ..conftest import ENGLISH, FRENCH, inspected, subject
 
 
 def plant(seen: Inspection, layer: int, head: int, query: str, key: str) -> Inspection:
@@ -35,7 +35,7 @@ def plant(seen: Inspection, layer: int, head: int, query: str, key: str) -> Insp
 
 
 def test_a_planted_head_is_found(words):
-    seen = plant(look(words), 1, 2, "it", "animal")
+    seen = plant(inspected(words), 1, 2, "it", "animal")
     best, second, *_ = ranked = rank_heads(Link(seen, "it", "animal"))
     assert (best.kind, best.layer, best.head) == ("encoder", 1, 2)
     assert best.weight == pytest.approx(1.0, abs=1e-4)
@@ -49,7 +49,7 @@ def test_a_planted_head_is_found(words):
 
 
 def test_a_planted_head_is_found_over_several_sentences_and_in_pieces(words, pieces):
-    seen = plant(look(words), 0, 3, "it", "street")
+    seen = plant(inspected(words), 0, 3, "it", "street")
     other = inspect(subject(words), "The street was too wide.", "il")
     links = [Link(seen, "it", "street"), Link(seen, "was", "animal"), Link(other, 1, 3)]
     for ranked in rank_heads(links)[:4]:
@@ -60,7 +60,7 @@ def test_a_planted_head_is_found_over_several_sentences_and_in_pieces(words, pie
         ]
         assert ranked.each == pytest.approx(each)
         assert ranked.weight == pytest.approx(np.mean(each))
-    cut = look(pieces)
+    cut = inspected(pieces)
     queries, keys = cut.source.find("street"), cut.source.find("tired")
     assert min(len(queries), len(keys)) > 1
     for ranked in rank_heads(Link(cut, "street", "tired"), kinds=["encoder"]):
@@ -71,23 +71,23 @@ def test_a_planted_head_is_found_over_several_sentences_and_in_pieces(words, pie
 
 
 def test_kinds_go_by_where_the_words_are(words):
-    seen = look(words)
+    seen = inspected(words)
     assert {each.kind for each in rank_heads(Link(seen, "il", "tired"))} == {"cross"}
     decoder = rank_heads(Link(seen, "rue", "traversé"))
     assert {each.kind for each in decoder} == {"decoder"}
     assert decoder[0].uniform == pytest.approx(1 / 9)  # the words up to itself
     with pytest.raises(RegardError, match="no attention goes from 'it' to 'rue'"):
         rank_heads(Link(seen, "it", "rue"))
-    with pytest.raises(RegardError, match="no sentence to rank heads by"):
+    with pytest.raises(RegardError, match="at least one link"):
         rank_heads([])
 
 
 @pytest.mark.parametrize("part", [("encoder", 1, 2), ("decoder", 0, 1), ("cross", 1, 3)])
 def test_switching_off_is_zeroing_columns_of_w_o(words, part):
-    seen = look(words)
-    effect = switch_off(seen, [part], words=("il", "elle"))
+    seen = inspected(words)
+    effect = ablate(seen, [part], words=("il", "elle"))
     kind, layer, head = part
-    zeroed = look(words)
+    zeroed = inspected(words)
     block = (zeroed.model.encoder if kind == "encoder" else zeroed.model.decoder).blocks[layer]
     with torch.no_grad():
         (block.cross if kind == "cross" else block.attention).output.weight[:, 4 * head : 4 * head + 4] = 0
@@ -106,32 +106,32 @@ def test_switching_off_is_zeroing_columns_of_w_o(words, part):
 def test_whether_the_translation_flips(words):
     translator = subject(words)
     seen, off = inspect(translator, ENGLISH), [("cross", n, h) for n in range(2) for h in range(4)]
-    effect = switch_off(seen, off)
+    effect = ablate(seen, off)
     assert effect.text == translator.translate(ENGLISH).text == seen.target.text
     assert effect.text_without == translator.translate(ENGLISH, off=off).text
     assert effect.flips == (effect.text != effect.text_without)
-    assert not switch_off(seen, []).flips
+    assert not ablate(seen, []).flips
     assert json.loads(json.dumps(effect.as_dict()))["off"][0] == "cross.0.0"
     with pytest.raises(RegardError, match="neither 'large' nor 'elle' is in"):
-        switch_off(look(words), [("cross", 0, 0)], words=("large", "elle"))
-    with pytest.raises(RegardError, match="'xyz' is no word that this model has"):
-        switch_off(look(words), [("cross", 0, 0)], words=("xyz", "elle"))
+        ablate(inspected(words), [("cross", 0, 0)], words=("large", "elle"))
+    with pytest.raises(RegardError, match="'xyz' is not in the vocabulary"):
+        ablate(inspected(words), [("cross", 0, 0)], words=("xyz", "elle"))
 
 
 def test_every_head_off_by_itself(words):
-    seen = look(words)
-    effects = switch_off_each(seen)
+    seen = inspected(words)
+    effects = ablate_each_head(seen)
     assert len(effects) == 24
     assert all(a.change <= b.change for a, b in pairwise(effects))
     first = effects[0]
     assert first.without == pytest.approx(seen.again(off=first.off).log_probability)
-    writer = look(words, family="decoder-only")
-    assert len(switch_off_each(writer)) == 8
-    assert switch_off(writer, ["scaling"]).text is None
+    writer = inspected(words, family="decoder-only")
+    assert len(ablate_each_head(writer)) == 8
+    assert ablate(writer, ["scaling"]).text is None
 
 
 def test_a_word_in_pieces_counts_by_its_first_piece(pieces):
-    seen = look(pieces)
+    seen = inspected(pieces)
     place = 3
     (first, *_), spaced = pieces.encode("trop"), pieces.encode(" trop")
     ids = {first, spaced[0]} - set(pieces.encode(" "))
@@ -146,7 +146,7 @@ def test_parts_are_typed_as_they_are_spelled(text):
 
 
 def test_statistics_are_those_of_a_loop(words):
-    one, two = look(words), inspect(subject(words), "The street was too wide.", FRENCH)
+    one, two = inspected(words), inspect(subject(words), "The street was too wide.", FRENCH)
     found = {(each.kind, each.layer, each.head): each for each in head_statistics([one, two])}
     assert len(found) == 24
     for kind in ("encoder", "decoder"):
@@ -169,12 +169,12 @@ def test_statistics_are_those_of_a_loop(words):
     assert found["decoder", 0, 0].end is None  # no end is read there
     json.dumps([each.as_dict() for each in found.values()], allow_nan=False)
     assert head_statistics(one)[0].entropy != found["encoder", 0, 0].entropy
-    with pytest.raises(RegardError, match="no sentence to describe"):
+    with pytest.raises(RegardError, match="at least one record"):
         head_statistics([])
 
 
 def test_a_planted_head_has_the_habits_of_one(words):
-    seen = plant(look(words), 0, 1, "it", "because")
+    seen = plant(inspected(words), 0, 1, "it", "because")
     each = next(e for e in head_statistics(seen) if (e.kind, e.layer, e.head) == ("encoder", 0, 1))
     rows = 13  # twelve look everywhere alike, one at the word before it
     assert each.entropy == pytest.approx(12 / rows * np.log2(13), rel=1e-3)

@@ -10,17 +10,17 @@ import torch
 
 from regard.errors import RegardError
 from regard.inspection.analysis.steps import STEPS
-from regard.inspection.record.inspection import inspect
+from regard.inspection.inspection import inspect
 from regard.model.similarity import SIMILARITIES
 from regard.model.watch import replace_row
 
-from ..conftest import ENGLISH, FAMILIES, VARIANTS, look, subject
+from ..conftest import ENGLISH, FAMILIES, VARIANTS, inspected, subject
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_step_is_the_models_own(words, variant, family):
-    seen = look(words, variant, family)
+    seen = inspected(words, variant, family)
     for kind in seen.kinds:
         for layer in range(2):
             for head in range(4):
@@ -42,7 +42,7 @@ def test_every_step_is_the_models_own(words, variant, family):
 
 
 def test_the_steps_are_equation_1(words):
-    seen = look(words)
+    seen = inspected(words)
     steps = seen.steps("decoder", layer=1, head=2, query=6)
     q, k, v = steps["query"].value, steps["keys"].value, steps["values"].value
     assert np.allclose(steps["products"].value, q * k, atol=1e-5)
@@ -68,7 +68,7 @@ def test_the_steps_are_equation_1(words):
 
 
 def test_a_wrong_step_would_be_noticed(words):
-    seen = look(words)
+    seen = inspected(words)
     with torch.no_grad():
         seen.model.encoder.blocks[1].attention.output.weight[3, 5] += 1e-3
     steps = seen.steps("encoder", 1, 1, "it")
@@ -79,7 +79,7 @@ def test_a_wrong_step_would_be_noticed(words):
 
 def test_a_row_pulled_by_hand_shows_where_it_departs(words):
     row = np.full(13, 1 / 13)
-    seen = look(words).again(patch={"encoder.0.attention.weights": replace_row(7, row, head=1)})
+    seen = inspected(words).again(patch={"encoder.0.attention.weights": replace_row(7, row, head=1)})
     steps = seen.steps("encoder", 0, 1, 7)
     assert [step.name for step in steps if step.agrees is False] == ["weights"]
     assert seen.steps("encoder", 0, 2, 7).agree
@@ -87,12 +87,12 @@ def test_a_row_pulled_by_hand_shows_where_it_departs(words):
 
 @pytest.mark.parametrize("variant", ["paper", "pre", "llama"])
 def test_what_is_switched_off_is_left_out(words, variant):
-    heads = look(words, variant, off=[("encoder", 1, 2)]).steps("encoder", 1, 2, 3)
+    heads = inspected(words, variant, off=[("encoder", 1, 2)]).steps("encoder", 1, 2, 3)
     assert heads.agree
     assert not heads["head"].value.any()
     assert "switched off" in heads["head"].saying
     for part in ("scaling", "positions", "residual", "norm"):
-        steps = look(words, variant, off=[part]).steps("encoder", 1, 2, 3)
+        steps = inspected(words, variant, off=[part]).steps("encoder", 1, 2, 3)
         assert steps.agree, part
         names = [step.name for step in steps]
         assert part != "norm" or not {"norm", "normed"} & set(names)
@@ -124,7 +124,7 @@ def test_a_similarity_from_outside_keeps_its_own_scores(words):
 
 
 def test_the_steps_as_json(words):
-    steps = look(words, "pre").steps("decoder", 0, 1, query=2)
+    steps = inspected(words, "pre").steps("decoder", 0, 1, query=2)
     told = json.loads(json.dumps(steps.as_dict(), allow_nan=False))
     assert (told["kind"], told["layer"], told["head"], told["query"], told["word"]) == (
         "decoder",
@@ -143,6 +143,6 @@ def test_the_steps_as_json(words):
 
 def test_an_unknown_step_is_answered(words):
     with pytest.raises(RegardError, match="no step 'wieghts'; did you mean weights"):
-        look(words).steps("encoder", 0, 0, 0)["wieghts"]
+        inspected(words).steps("encoder", 0, 0, 0)["wieghts"]
     with pytest.raises(RegardError, match="no head 9"):
-        look(words).steps("encoder", 0, 9, 0)
+        inspected(words).steps("encoder", 0, 9, 0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UsageError
-from regard.inspection.by_hand.matrices import read_mask, read_matrix
+from regard.inspection.by_hand.problem import read_mask, read_matrix
 
 WANTED = [[1.0, -2.5], [0.0, 3.0]]
 
@@ -70,8 +70,8 @@ def test_one_row():
         ("[1, 2", "is not JSON"),
         ("[" * 20_000, "is not JSON"),
         ("[[1" + "0" * 400 + "]]", "other than real numbers"),
-        ("; ".join(["1"] * 65), "65 x 1; by hand 64"),
-        (" ".join(["1"] * 65), "1 x 65; by hand 64"),
+        ("; ".join(["1"] * 65), "65 x 1; give at most 64"),
+        (" ".join(["1"] * 65), "1 x 65; give at most 64"),
         ("missing.csv", "no file missing.csv"),
         ("missing.npy", "no file missing.npy"),
         ("data.xlsx", "'data.xlsx', which is not a number; .* a file that ends in .csv"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from regard.errors import SettingError, ShapeError, UsageError
-from regard.inspection.by_hand.arithmetic import ask
 from regard.inspection.by_hand.examples import EXAMPLES, find_example
 from regard.inspection.by_hand.problem import pose
+from regard.inspection.by_hand.solution import ask
 
 EYE = [[1, 0], [0, 1]]
 PROJECTED = {"x": EYE, "wq": EYE, "wk": EYE, "wv": EYE}
@@ -24,13 +24,13 @@ def test_inputs_are_projected():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "nothing to begin with; give one of"),
-        ({"wq": EYE}, "nothing to begin with; give one of"),
+        ({}, "no input; give one of"),
+        ({"wq": EYE}, "no input; give one of"),
         ({"x": EYE, "q": EYE}, "X and Q; give one of"),
         ({"x": EYE, "wq": EYE, "wv": EYE}, "W.K is missing; X needs it, add --wk"),
         ({"q": EYE, "v": EYE}, "K is missing; Q needs it, add --k"),
-        ({**PROJECTED, "v": EYE}, "V is given beside X"),
-        ({"scores": EYE, "k": EYE}, "K is given beside scores"),
+        ({**PROJECTED, "v": EYE}, "V is given with X"),
+        ({"scores": EYE, "k": EYE}, "K is given with scores"),
         ({"weights": [[0.5, 0.6]]}, "add up to 1"),
         ({"weights": [[1.0, 0.0]]}, "above 0"),
     ],
@@ -89,8 +89,8 @@ def test_an_example_with_a_matrix_replaced_is_not_the_example_any_more():
     assert ask("B", {}, {}).example is find_example("B")
     changed = ask("B", {"x": "1 0 1 0; 0 2 0 2; 1 1 1 2"}, {})
     assert changed.example is None
-    assert changed.worked.problem.given["x"][2, 3] == 2
-    assert changed.worked.rounded is not None
+    assert changed.solution.problem.given["x"][2, 3] == 2
+    assert changed.solution.rounded is not None
 
 
 def test_other_rules_are_not_the_sources_digits():
@@ -102,7 +102,7 @@ def test_other_rules_are_not_the_sources_digits():
 
 
 def test_a_mask_is_read():
-    worked = ask(None, {"q": "1 0; 0 1", "k": "1 0; 0 1"}, {"mask": "0 -inf; 0 0"}).worked
-    assert worked.weights[0].tolist() == [1, 0]
+    solution = ask(None, {"q": "1 0; 0 1", "k": "1 0; 0 1"}, {"mask": "0 -inf; 0 0"}).solution
+    assert solution.weights[0].tolist() == [1, 0]
     with pytest.raises(UsageError, match=r"no file missing\.csv"):
         ask("B", {}, {"mask": "missing.csv"})

@@ -119,7 +119,7 @@ def test_the_place_is_named(modules):
 
 def test_circles_are_refused(modules):
     folder = modules(limits='import { twice } from "./small.js";\nexport const LIMIT = 1;\n')
-    with pytest.raises(DataError, match=r"small\.js imports limits\.js imports small\.js: .*circle"):
+    with pytest.raises(DataError, match=r"small\.js imports limits\.js imports small\.js: .*cycle"):
         bundle("entry.js", folder)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError
-from regard.inspection.record.inspection import inspect
+from regard.inspection.inspection import inspect
 from regard.inspection.render.heat_map import shade
 
-from ..conftest import FRENCH, look, subject
+from ..conftest import FRENCH, inspected, subject
 
 
 def read_table(path):
@@ -22,7 +22,7 @@ def read_table(path):
 
 
 def test_a_table_of_one_head_reads_back_equal(words, tmp_path):
-    seen = look(words)
+    seen = inspected(words)
     rows = read_table(seen.save(tmp_path / "head.csv", kind="cross", layer=1, head=2))
     weights = np.zeros((len(seen.target), len(seen.source)), np.float32)
     for row in rows:
@@ -35,14 +35,14 @@ def test_a_table_of_one_head_reads_back_equal(words, tmp_path):
 
 
 def test_what_is_not_chosen_is_in_the_table_in_full(words, tmp_path):
-    seen = look(words)
+    seen = inspected(words)
     size = {kind: np.prod([len(side) for side in seen.sides(kind)]) for kind in seen.kinds}
     assert len(read_table(seen.save(tmp_path / "all.csv"))) == 8 * sum(size.values())
     assert len(read_table(seen.save(tmp_path / "kind.csv", kind="encoder", layer=0))) == 4 * size["encoder"]
 
 
 def test_an_archive_reads_back_equal_and_holds_no_pickle(pieces, tmp_path):
-    seen = look(pieces)
+    seen = inspected(pieces)
     for words in (False, True):
         path = seen.save(tmp_path / "all.npz", words=words)
         with np.load(path, allow_pickle=False) as archive:
@@ -55,7 +55,7 @@ def test_an_archive_reads_back_equal_and_holds_no_pickle(pieces, tmp_path):
 
 @pytest.mark.parametrize("choice", [{}, {"kind": "decoder", "head": 1}, {"kind": "encoder", "layer": 0}])
 def test_a_picture_has_its_words_and_its_title(words, tmp_path, choice):
-    seen = look(words)
+    seen = inspected(words)
     path = seen.save(tmp_path / "a.svg", **choice)
     texts = {(element.text or "").strip() for element in ElementTree.parse(path).iter() if element.text}
     kind = choice.get("kind", "cross")
@@ -69,7 +69,7 @@ def test_a_picture_has_its_words_and_its_title(words, tmp_path, choice):
 
 
 def test_a_picture_is_painted_in_the_colours_of_the_weights(words, tmp_path):
-    seen = look(words)
+    seen = inspected(words)
     image = matplotlib.image.imread(seen.save(tmp_path / "a.png", kind="encoder", layer=1, head=0))
     assert image.shape[0] > 600
     pixels = (image[..., :3] * 255).round().astype(int) @ [1 << 16, 1 << 8, 1]
@@ -105,5 +105,5 @@ def test_a_long_text_is_drawn_without_digits(words, tmp_path):
 )
 def test_what_cannot_be_saved_is_said(words, tmp_path, name, choice, message):
     with pytest.raises(RegardError, match=message):
-        look(words).save(tmp_path / name, **choice)
+        inspected(words).save(tmp_path / name, **choice)
     assert not list(tmp_path.iterdir())

@@ -15,15 +15,15 @@ import torch
 
 from regard.errors import DataError, RegardError
 from regard.inference.translator import Translator
-from regard.inspection.record.inspection import inspect
-from regard.inspection.render.html_export import UNPACKING, Choice, keep, save_page, write_page
+from regard.inspection.inspection import inspect
+from regard.inspection.render.html_export import UNPACKING, Choice, page_data, save_page, write_page
 from regard.inspection.render.payload import unpack
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.pair import Tokenizers
 from regard.text.tokenizer import Tokenizer
 
-from ..conftest import ENGLISH, look, subject
+from ..conftest import ENGLISH, inspected, subject
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -113,8 +113,8 @@ def digest_of(text: str) -> str:
 
 
 def test_every_map_is_kept_as_it_is(words):
-    seen = look(words)
-    kept = keep(seen, Choice())
+    seen = inspected(words)
+    kept = page_data(seen, Choice())
     sheets = sheets_of(kept)
     for kind in seen.kinds:
         for layer in range(2):
@@ -130,8 +130,8 @@ def test_every_map_is_kept_as_it_is(words):
 
 
 def test_the_steps_of_the_pinned_cell_are_kept(words):
-    seen = look(words)
-    kept = keep(seen, Choice("encoder", 1, 2, "it"))
+    seen = inspected(words)
+    kept = page_data(seen, Choice("encoder", 1, 2, "it"))
     query = seen.source.find("it")[0]
     assert kept["trace"]["pinned"] == {"kind": "encoder", "layer": 1, "head": 2, "query": query}
     sheet = sheets_of(kept)[f"steps/encoder/1/2/{query}"]
@@ -152,24 +152,24 @@ def test_the_steps_of_the_pinned_cell_are_kept(words):
     ],
 )
 def test_what_is_chosen_is_pinned(words, choice, expected):
-    seen = look(words)
-    pinned = keep(seen, choice)["trace"]["pinned"]
+    seen = inspected(words)
+    pinned = page_data(seen, choice)["trace"]["pinned"]
     assert {name: pinned[name] for name in expected} == expected
     assert pinned["head"] in range(4)
     assert pinned["query"] in range(len(seen.sides(pinned["kind"])[0]))
 
 
 def test_a_tab_is_opened_and_pins_nothing(words):
-    seen = look(words)
-    kept = keep(seen, Choice(tab="translate"))
+    seen = inspected(words)
+    kept = page_data(seen, Choice(tab="translate"))
     assert kept["values"] == {"tab": "translate"}
-    assert kept["trace"]["pinned"] == keep(seen, Choice())["trace"]["pinned"]
+    assert kept["trace"]["pinned"] == page_data(seen, Choice())["trace"]["pinned"]
 
 
 def test_a_page_opens_with_words_where_they_are_chosen(pieces):
-    seen = look(pieces)
-    assert keep(seen, Choice())["values"] == {}
-    kept = keep(seen, Choice(query="street", words=True))
+    seen = inspected(pieces)
+    assert page_data(seen, Choice())["values"] == {}
+    kept = page_data(seen, Choice(query="street", words=True))
     assert kept["values"] == {"words": True}
     assert kept["trace"]["pinned"]["query"] == seen.source.find("street")[0]
 
@@ -180,7 +180,7 @@ def test_a_page_opens_with_words_where_they_are_chosen(pieces):
 )
 def test_every_family_can_be_kept(words, family, output, next_word):
     seen = inspect(subject(words, family=family, output=output), ENGLISH)
-    kept = keep(seen, Choice())
+    kept = page_data(seen, Choice())
     assert kept["model"]["output"] == ("vectors" if output == "pooled" else output)
     assert (kept["vocabulary"] is not None) == next_word
     assert any(path.startswith("next/") for path in kept["sheets"]) == next_word
@@ -188,7 +188,7 @@ def test_every_family_can_be_kept(words, family, output, next_word):
 
 
 def test_what_does_not_fit_is_left_out_whole(words):
-    kept = keep(look(words), Choice(), room=20_000)
+    kept = page_data(inspected(words), Choice(), room=20_000)
     assert kept["vocabulary"] is None
     assert not any(path.startswith("next/") for path in kept["sheets"])
     assert sum(path.startswith("steps/") for path in kept["sheets"]) < 4
@@ -223,7 +223,7 @@ def test_a_sentence_of_twenty_words_takes_less_than_a_megabyte(demo_sized, tmp_p
 
 
 def test_a_page_has_a_title_and_a_language(words, tmp_path):
-    page = look(words).save(tmp_path / "kept.html").read_text(encoding="utf-8")
+    page = inspected(words).save(tmp_path / "kept.html").read_text(encoding="utf-8")
     parsed = Elements(page)
     assert dict(parsed.found)["html"] == {"lang": "en"}
     assert parsed.texts("title") == [f"{ENGLISH} · Regard"]
@@ -232,5 +232,5 @@ def test_a_page_has_a_title_and_a_language(words, tmp_path):
 
 def test_a_wrong_choice_leaves_no_file(words, tmp_path):
     with pytest.raises(RegardError, match="no head 9"):
-        save_page(look(words), tmp_path / "kept.html", Choice(kind="cross", head=9))
+        save_page(inspected(words), tmp_path / "kept.html", Choice(kind="cross", head=9))
     assert list(tmp_path.iterdir()) == []

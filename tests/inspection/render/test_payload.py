@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError
-from regard.inspection.analysis.interventions import Pull, patches
-from regard.inspection.record.inspection import inspect
+from regard.inspection.analysis.interventions import Intervention, patches
+from regard.inspection.inspection import inspect
 from regard.inspection.render import payload
 from regard.inspection.render.payload import unpack
 
-from ..conftest import ENGLISH, FAMILIES, FRENCH, look, subject
+from ..conftest import ENGLISH, FAMILIES, FRENCH, inspected, subject
 
 
 class Planted:
@@ -33,11 +33,11 @@ class Planted:
 
 
 def described(seen, notes=payload.NOTHING):
-    return payload.describe(seen, payload.look_over(seen, notes), notes)
+    return payload.describe(seen, payload.annotated_overview(seen, notes), notes)
 
 
 def test_the_description_of_a_translation(words):
-    seen = look(words)
+    seen = inspected(words)
     told = described(seen)
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     assert told["written"] == "target"
@@ -62,7 +62,7 @@ def test_the_description_of_a_translation(words):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_is_described(words, family):
-    told = described(look(words, family=family))
+    told = described(inspected(words, family=family))
     sides = {"encoder-decoder": ["source", "target"], "decoder-only": ["target"], "encoder-only": ["source"]}
     assert list(told["sides"]) == sides[family]
     assert (told["translation"] is None) == (family != "encoder-decoder")
@@ -71,13 +71,13 @@ def test_every_family_is_described(words, family):
 
 
 def test_what_is_off_is_told_as_it_was_asked(words):
-    told = described(look(words, off=[("encoder", 1, 2), "scaling"]))
+    told = described(inspected(words, off=[("encoder", 1, 2), "scaling"]))
     assert told["off"] == [["encoder", 1, 2], "scaling"]
     assert told["divisor"] == 1.0
 
 
 def test_notes_stand_beside_the_words(words):
-    told = described(look(words), Planted())
+    told = described(inspected(words), Planted())
     source, target = told["sides"]["source"], told["sides"]["target"]
     assert [token["known"] for token in source["tokens"]][:4] == [True, True, False, True]
     assert [word["known"] for word in source["words"]][:4] == [True, True, False, True]
@@ -94,7 +94,7 @@ def test_a_word_that_the_tokenizer_does_not_know_shows_itself(words):
 
 
 def test_a_sheet_of_a_layer_holds_its_weights(pieces):
-    seen = look(pieces)
+    seen = inspected(pieces)
     for kind in seen.kinds:
         for words in (False, True):
             sheet = unpack(payload.attention(seen, kind, 1, words))
@@ -111,27 +111,32 @@ def test_a_long_text_has_a_byte_for_each_weight(words):
     weights = unpack(message).arrays["weights"]
     assert weights.shape == (4, 282, 282)
     assert np.abs(weights - seen.attention("encoder", 0)).max() <= weights.max() / 509
-    assert unpack(payload.overview(payload.look_over(seen))).arrays["encoder"].shape == (2, 4, 48, 48)
+    assert unpack(payload.overview_sheet(payload.annotated_overview(seen))).arrays["encoder"].shape == (
+        2,
+        4,
+        48,
+        48,
+    )
 
 
 def test_the_overview_holds_every_head(words):
-    seen = look(words)
-    sheet = unpack(payload.overview(payload.look_over(seen)))
+    seen = inspected(words)
+    sheet = unpack(payload.overview_sheet(payload.annotated_overview(seen)))
     for kind in seen.kinds:
         for layer in range(2):
             assert np.abs(sheet.arrays[kind][layer] - seen.attention(kind, layer)).max() < 1 / 509
 
 
 def test_vectors_and_positions(words):
-    seen = look(words)
+    seen = inspected(words)
     sheet = unpack(payload.vectors(seen, "target"))
     assert np.allclose(sheet.arrays["embeddings"], seen.embeddings("target"), atol=2e-3)
     assert np.allclose(sheet.arrays["positions"], seen.positions("target"), atol=1e-3)
-    assert "positions" not in unpack(payload.vectors(look(words, "llama"), "source")).arrays
+    assert "positions" not in unpack(payload.vectors(inspected(words, "llama"), "source")).arrays
 
 
 def test_the_steps_of_a_cell_are_whole(words):
-    seen = look(words)
+    seen = inspected(words)
     worked = seen.steps("decoder", 1, 2, 5)
     sheet = unpack(payload.steps(seen, "decoder", 1, 2, 5))
     assert list(sheet.arrays) == [step.name for step in worked]
@@ -139,18 +144,18 @@ def test_the_steps_of_a_cell_are_whole(words):
         assert np.array_equal(sheet.arrays[step.name], step.value.astype(np.float32))
     assert np.isneginf(sheet.arrays["masked"][6:]).all()
     assert sheet.meta["agree"] is True
-    assert sheet.meta["steps"][0]["saying"] == "The vector of this word as it comes in."
+    assert sheet.meta["steps"][0]["saying"] == "The input vector of this word."
     assert sheet.meta["divisor"] == 2.0
 
 
-def test_a_pulled_row_is_shown_as_it_was_pulled(words):
-    keys = len(look(words).source)
+def test_an_intervention_is_shown_as_it_was_set(words):
+    keys = len(inspected(words).source)
     row = tuple(1.0 if key == 3 else 0.0 for key in range(keys))
-    seen = look(words, patch=patches([Pull("encoder", 0, 1, 7, row)]))
+    seen = inspected(words, patch=patches([Intervention("encoder", 0, 1, 7, row)]))
     sheet = unpack(payload.steps(seen, "encoder", 0, 1, 7))
     assert sheet.arrays["weights"].tolist() == list(row)
     step = next(step for step in sheet.meta["steps"] if step["name"] == "weights")
-    assert (step["agrees"], step["saying"]) == (None, "Pulled by hand.")
+    assert (step["agrees"], step["saying"]) == (None, "Set by an intervention.")
     assert sheet.meta["agree"] is True
     beside = unpack(payload.steps(seen, "encoder", 0, 1, 6))
     assert all(step["agrees"] is not False for step in beside.meta["steps"])
@@ -159,7 +164,7 @@ def test_a_pulled_row_is_shown_as_it_was_pulled(words):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_may_follow(words, family):
-    seen = look(words, family=family)
+    seen = inspected(words, family=family)
     sheet = unpack(payload.next_logits(seen, 4))
     assert np.array_equal(sheet.arrays["logits"], seen.logits[4])
     expected = None if family == "encoder-only" else int(seen.written.ids[5])
@@ -179,7 +184,7 @@ def test_the_vocabulary_as_people_read_it(words):
 
 
 def test_a_model_without_words_has_no_logits(words):
-    seen = look(words, family="encoder-only")
+    seen = inspected(words, family="encoder-only")
     plain = subject(words, family="encoder-only", output="vectors")
     with pytest.raises(RegardError, match="gives vectors, not words"):
         payload.next_logits(inspect(plain, seen.source.text), 0)

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from regard.inspection.by_hand.board import COLOURS, Board
-from regard.inspection.record.inspection import inspect
+from regard.inspection.inspection import inspect
+from regard.inspection.render.board import COLOURS, Board
 from regard.inspection.render.heat_map import (
     Heat,
     _lightness,
@@ -30,7 +30,7 @@ from regard.inspection.render.terminal import (
     show_word_over_heads,
 )
 
-from ..conftest import ENGLISH, FRENCH, look, subject
+from ..conftest import ENGLISH, FRENCH, inspected, subject
 
 
 class Screen:
@@ -61,7 +61,7 @@ def digits(line: str) -> list[str]:
 
 
 def test_the_digits_of_a_head_are_its_weights(words):
-    seen, screen = look(words), Screen()
+    seen, screen = inspected(words), Screen()
     show_head(screen.board, seen, "encoder", 1, 2)
     weights = seen.attention("encoder", 1, 2)
     for row, word in enumerate(seen.source.labels()):
@@ -71,15 +71,15 @@ def test_the_digits_of_a_head_are_its_weights(words):
 
 
 def test_what_may_not_be_seen_is_left_blank(words):
-    seen, screen = look(words), Screen()
+    seen, screen = inspected(words), Screen()
     show_head(screen.board, seen, "decoder", 0, 1)
     rows = [line for line in screen.text.partition("Percent")[0].splitlines()[1:] if digits(line)]
     assert [len(digits(line)) for line in rows] == list(range(1, len(seen.target) + 1))
-    assert "nothing stands where a word may not look" in " ".join(screen.text.split())
+    assert "masked cells are empty" in " ".join(screen.text.split())
 
 
 def test_cross_attention_says_which_word_is_written(words):
-    seen, screen = look(words), Screen()
+    seen, screen = inspected(words), Screen()
     show_head(screen.board, seen, "cross", 1, 0)
     for pair in ("<start> → L'", "L' → animal", "qu' → il", ". → <end>"):
         assert pair in screen.text
@@ -88,7 +88,7 @@ def test_cross_attention_says_which_word_is_written(words):
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 @pytest.mark.parametrize("coloured", [False, True])
 def test_no_line_is_wider_than_the_screen(pieces, width, coloured):
-    seen, screen = look(pieces), Screen(width, coloured)
+    seen, screen = inspected(pieces), Screen(width, coloured)
     board = screen.board
     show_texts(board, seen)
     for kind in seen.kinds:
@@ -125,7 +125,7 @@ def test_light_is_nothing_and_dark_is_all():
 
 
 def test_the_painted_ground_is_that_of_the_weight(words):
-    seen, screen = look(words), Screen(coloured=True)
+    seen, screen = inspected(words), Screen(coloured=True)
     show_word(screen.board, seen, "encoder", 1, 2, "it")
     weights = seen.attention("encoder", 1, 2)[7]
     line = next(line for line in screen.lines if "animal" in line.plain)
@@ -136,7 +136,7 @@ def test_the_painted_ground_is_that_of_the_weight(words):
 
 
 def test_small_maps_have_a_cell_for_each_weight(words):
-    seen, plain, coloured = look(words), Screen(), Screen(coloured=True)
+    seen, plain, coloured = inspected(words), Screen(), Screen(coloured=True)
     show_layer(plain.board, seen, "encoder", 1)
     show_layer(coloured.board, seen, "encoder", 1)
     rows = [line.split() for line in plain.text.splitlines() if re.fullmatch(r"\s*([·\d]{13}\s*){4}", line)]
@@ -151,14 +151,14 @@ def test_small_maps_have_a_cell_for_each_weight(words):
 
 def test_a_screen_of_ascii_alone(words):
     screen = Screen(encoding="ascii")
-    show_head(screen.board, look(words, target="il était"), "cross", 1, 0)
-    show_layer(screen.board, look(words), "encoder", 1)
+    show_head(screen.board, inspected(words, target="il était"), "cross", 1, 0)
+    show_layer(screen.board, inspected(words), "encoder", 1)
     assert screen.text.isascii()
     assert "<start> > il" in screen.text
 
 
 def test_a_cell_in_one_line(words):
-    steps = look(words).steps("encoder", 1, 2, "it")
+    steps = inspected(words).steps("encoder", 1, 2, "it")
     line = cell_line(steps, 1)
     assert line.startswith("q(it) · k(animal) = ")
     numbers = [steps["scores"].value[1], steps["scaled"].value[1]]

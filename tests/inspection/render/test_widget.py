@@ -10,10 +10,10 @@ import pytest
 
 from regard.errors import MissingPackage
 from regard.inspection.render import widget
-from regard.inspection.render.html_export import Choice, keep
-from regard.inspection.render.widget import PICTURE, offer, show
+from regard.inspection.render.html_export import Choice, page_data
+from regard.inspection.render.widget import PICTURE, mime_bundle, show
 
-from ..conftest import look
+from ..conftest import inspected
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -43,9 +43,9 @@ def texts_of(picture: str) -> set[str]:
 
 
 def test_the_widget_holds_what_a_kept_page_does(words):
-    seen = look(words)
+    seen = inspected(words)
     shown = show(seen, kind="encoder", layer=1, head=2, query="it", words=True)
-    assert shown.data == keep(seen, Choice("encoder", 1, 2, "it", True))
+    assert shown.data == page_data(seen, Choice("encoder", 1, 2, "it", True))
     assert "export default" in shown._esm
     assert ".regard" in shown._css
     offered, _ = shown._repr_mimebundle_()
@@ -55,29 +55,29 @@ def test_the_widget_holds_what_a_kept_page_does(words):
 
 def test_a_notebook_is_offered_the_view_and_a_picture(words, shell):
     shell(kernel=True)
-    offered, _ = look(words)._repr_mimebundle_(include=None, exclude=None)
+    offered, _ = inspected(words)._repr_mimebundle_(include=None, exclude=None)
     assert {WIDGET, PICTURE} <= set(offered)
 
 
 def test_without_the_package_a_notebook_shows_a_picture(words, shell, without_anywidget):
     shell(kernel=True)
-    seen = look(words)
-    offered, _ = offer(seen)
+    seen = inspected(words)
+    offered, _ = mime_bundle(seen)
     assert set(offered) == {PICTURE}
-    pinned = keep(seen, Choice())["trace"]["pinned"]
+    pinned = page_data(seen, Choice())["trace"]["pinned"]
     title = "{} attention, layer {}, head {}".format(*pinned.values())
     assert any(text.lower() == title for text in texts_of(offered[PICTURE]))
 
 
 def test_where_no_shell_runs_there_is_a_picture(words):
-    assert set(offer(look(words))[0]) == {PICTURE}
+    assert set(mime_bundle(inspected(words))[0]) == {PICTURE}
 
 
 def test_a_terminal_is_offered_nothing(words, shell):
     shell()
-    assert offer(look(words)) == ({}, {})
+    assert mime_bundle(inspected(words)) == ({}, {})
 
 
 def test_a_missing_package_names_its_command(words, without_anywidget):
     with pytest.raises(MissingPackage, match=r"anywidget.*pip install 'regard\[notebook\]'"):
-        show(look(words))
+        show(inspected(words))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.inspection.by_hand.arithmetic import Rules, round_to_whole, work_out
 from regard.inspection.by_hand.examples import EXAMPLES, find_example
 from regard.inspection.by_hand.problem import pose
+from regard.inspection.by_hand.solution import Rules, round_to_whole, solve
 
 WORK = "it.workOut(asked.given, asked.rules, asked.keyWidth ?? null)"
 PLAIN = {"scale": False, "causal": False, "temperature": 1, "decimals": None}
@@ -19,8 +19,8 @@ def examples_of(run) -> dict[str, dict]:
 
 
 @pytest.fixture(scope="module")
-def worked(run):
-    """An example worked out by the page, with other rules where asked."""
+def solution(run):
+    """An example solution out by the page, with other rules where asked."""
 
     def work(letter: str, **changes):
         example = examples_of(run)[letter]
@@ -44,11 +44,11 @@ def test_the_page_has_the_examples_of_the_command_line(run):
 
 @pytest.mark.parametrize("letter", "ABCD")
 @pytest.mark.parametrize("changes", [{}, {"temperature": 0.3}, {"temperature": 4.0, "decimals": 2}])
-def test_every_step_is_that_of_python(worked, letter, changes):
+def test_every_step_is_that_of_python(solution, letter, changes):
     example = find_example(letter)
-    page = worked(letter, **{"decimals": None, **changes})
+    page = solution(letter, **{"decimals": None, **changes})
     problem = pose(example.given, example.words, example.query_words, example.key_width)
-    python = work_out(problem, Rules(**{**example.rules, "decimals": None, **changes})).as_dict()
+    python = solve(problem, Rules(**{**example.rules, "decimals": None, **changes})).as_dict()
     assert page["divisor"] == python["divisor"]
     for name in ("scores", "scaled", "masked", "exponentials", "weights", "output"):
         assert_same(page[name], python[name])
@@ -66,10 +66,10 @@ def assert_same(page: list | None, python: list | None) -> None:
     np.testing.assert_allclose(left, right, rtol=1e-12, atol=1e-12)
 
 
-def test_the_lectures_digits(worked):
-    two = worked("A")
+def test_the_lectures_digits(solution):
+    two = solution("A")
     assert (two["scaled"], np.round(two["weights"], 4).tolist()) == ([[14, 12]], [[0.8808, 0.1192]])
-    three = worked("B")
+    three = solution("B")
     assert three["query"] == [[1, 0, 2], [2, 2, 2], [2, 1, 3]]
     assert three["key"] == [[0, 1, 1], [4, 4, 0], [2, 3, 1]]
     assert three["value"] == [[1, 2, 3], [2, 8, 0], [2, 6, 3]]
@@ -86,11 +86,11 @@ def test_the_lectures_digits(worked):
     ]
     assert three["rounded"]["weights"][0] == [0.0, 0.5, 0.5]
     assert np.round(three["rounded"]["output"], 9).tolist() == [[2, 7, 1.5], [2, 8, 0], [2, 7.8, 0.3]]
-    divided = worked("B", scale=True)
+    divided = solution("B", scale=True)
     assert np.round(divided["weights"][0], 4).tolist() == [0.1361, 0.4319, 0.4319]
 
 
-def test_the_masked_pattern_as_the_deck_prints_it(worked):
+def test_the_masked_pattern_as_the_deck_prints_it(solution):
     printed = [
         [1.00],
         [0.75, 0.25],
@@ -99,14 +99,14 @@ def test_the_masked_pattern_as_the_deck_prints_it(worked):
         [0.46, 0.01, 0.22, 0.06, 0.24],
         [0.00, 0.46, 0.02, 0.01, 0.48, 0.03],
     ]
-    weights = worked("C")["weights"]
+    weights = solution("C")["weights"]
     for row, exact in zip(printed, weights, strict=True):
         assert np.allclose(exact[: len(row)], row, atol=0.0055)
         assert not any(exact[len(row) :])
 
 
-def test_words_in_context(worked):
-    context = worked("D")
+def test_words_in_context(solution):
+    context = solution("D")
     assert np.round(context["output"], 12).tolist() == find_example("D").given["weights"]
 
 

@@ -1,4 +1,4 @@
-"""Matrices as text: aligned, labelled, turned, and within the width."""
+"""Matrices as text: aligned, labelled, transposed, and within the width."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from regard.inspection.by_hand.all_rows import show_working
-from regard.inspection.by_hand.arithmetic import ask
-from regard.inspection.by_hand.board import COLOURS, Board, Grid, lay_out, turn_equation, write_numbers
-from regard.inspection.by_hand.one_row import show_row
+from regard.inspection.by_hand.solution import ask
+from regard.inspection.by_hand.solution_report import show_row, show_solution
+from regard.inspection.render.board import COLOURS, Board, Grid, lay_out, transpose_equation, write_numbers
 
 
 def lines(*parts, width=80) -> list[str]:
@@ -72,7 +71,7 @@ def test_labels_hidden_cells_and_sums():
         " a ⎡ 1.00   -∞ ⎤  Σ 1",
         "bb ⎣ 0.25 0.75 ⎦  Σ 1",
     ]
-    assert lines(grid.turn()) == [
+    assert lines(grid.transpose()) == [
         "        Aᵀ",
         "        a   bb",
         " a ⎡ 1.00 0.25 ⎤",
@@ -81,18 +80,18 @@ def test_labels_hidden_cells_and_sums():
     ]
 
 
-def test_a_turned_product_is_the_turned_factors_in_reverse():
+def test_a_transposed_product_is_the_transposed_factors_in_reverse():
     a, b = Grid("A", np.ones((2, 3))), Grid("W^Q", np.ones((3, 4)))
     c = Grid("Kᵀ", np.ones((2, 4)))
-    turned = turn_equation([a, "×", b, "=", c])
-    assert [part if isinstance(part, str) else part.name for part in turned] == [
+    transposed = transpose_equation([a, "×", b, "=", c])
+    assert [part if isinstance(part, str) else part.name for part in transposed] == [
         "(W^Q)ᵀ",
         "×",
         "Aᵀ",
         "=",
         "K",
     ]
-    shapes = [part.values.shape for part in turned if isinstance(part, Grid)]
+    shapes = [part.values.shape for part in transposed if isinstance(part, Grid)]
     assert shapes == [(4, 3), (3, 2), (4, 2)]
 
 
@@ -122,14 +121,14 @@ def test_an_equation_that_is_too_wide_goes_on_below():
 
 @settings(max_examples=25)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12), st.integers(40, 120), st.booleans())
-def test_nothing_is_wider_than_the_screen(queries, keys, width, screen, turned):
+def test_nothing_is_wider_than_the_screen(queries, keys, width, screen, transposed):
     random = np.random.default_rng(queries * 144 + keys * 12 + width)
     matrices = [random.normal(size=shape).round(3) for shape in ((queries, width), (keys, width), (keys, 5))]
     q, k, v = ("; ".join(" ".join(map(str, row)) for row in matrix) for matrix in matrices)
-    worked = ask(None, {"q": q, "k": k, "v": v}, {"decimals": 2}).worked
+    solution = ask(None, {"q": q, "k": k, "v": v}, {"decimals": 2}).solution
     for text in (
-        shown(lambda board: show_working(board, worked, None, turned), screen),
-        shown(lambda board: show_row(board, worked, queries - 1), screen),
+        shown(lambda board: show_solution(board, solution, None, transposed), screen),
+        shown(lambda board: show_row(board, solution, queries - 1), screen),
     ):
         assert max(map(len, text.splitlines())) <= screen
         assert not any(line != line.rstrip() for line in text.splitlines())
@@ -139,7 +138,7 @@ def test_colours_only_where_there_is_a_terminal():
     answer = ask("C", {}, {})
 
     def show(board):
-        show_working(board, answer.worked, answer.example)
+        show_solution(board, answer.solution, answer.example)
 
     plain, coloured = shown(show), shown(show, colours=True)
     assert "\x1b" not in plain
@@ -149,8 +148,8 @@ def test_colours_only_where_there_is_a_terminal():
 @pytest.mark.parametrize("name", ["A", "B", "C", "D"])
 def test_a_screen_with_ascii_alone(name):
     answer = ask(name, {}, {})
-    text = shown(lambda board: show_working(board, answer.worked, answer.example), encoding="ascii")
-    text += shown(lambda board: show_row(board, answer.worked, 0, answer.example), encoding="ascii")
+    text = shown(lambda board: show_solution(board, answer.solution, answer.example), encoding="ascii")
+    text += shown(lambda board: show_row(board, answer.solution, 0, answer.example), encoding="ascii")
     assert text.isascii()
     assert "?" not in text.replace(" ?  Questions", "").replace("most?", "").replace("learned?", "")
     assert ("-inf" in text) == (name == "C")

@@ -1,4 +1,4 @@
-/** Pull attention by hand: move a word's weight to another word and see what the output makes of it. */
+/** Intervention attention by hand: move a word's weight to another word and see what the output makes of it. */
 
 import { make, digits } from "./dom.js";
 import { panel } from "./panel.js";
@@ -7,18 +7,18 @@ import { attentionTitle } from "./heads.js";
 import { kindOf, requestOf } from "./tracing.js";
 import { rowsOf } from "./alignment.js";
 import { offerSaves } from "./save.js";
-import { moveEverywhere, pullOf, setWeight, sharesOf, wholeRow, withPull } from "./pulling.js";
-import { PullEffect } from "./pull_effect.js";
-import { PullRow } from "./pull_row.js";
+import { moveEverywhere, interventionOf, setWeight, sharesOf, wholeRow, withIntervention } from "./interventions.js";
+import { InterventionOutcome } from "./intervention_outcome.js";
+import { InterventionRow } from "./intervention_row.js";
 import { decidingPlace } from "./rivals.js";
 import { Turns } from "./turns.js";
 
 const SAME_MOVE = 800; // milliseconds within which changes by one control are undone together
 const RESTING = 60; // milliseconds without a change before the model reads the sentence again
-const MOST_PULLS = 64;
+const MOST_INTERVENTIONS = 64;
 
 /** The panel; show({kind, layer, head, query}) whenever another row is looked at. */
-export class PullPanel {
+export class InterventionPanel {
   constructor(root, context) {
     Object.assign(this, context);
     this.turns = new Turns(this.fail);
@@ -26,17 +26,17 @@ export class PullPanel {
     this.moved = 0;
     this.build(root);
     this.state.on(["text", "model", "target"], (changed) => this.forget(changed));
-    this.state.on(["pulls"], () => this.place && this.show(this.place));
+    this.state.on(["interventions"], () => this.place && this.show(this.place));
     this.state.on(["takefrom", "giveto"], () => this.words && this.offerWords());
   }
 
   build(root) {
-    const { element, heading, body, foot } = panel({ title: "Pull attention by hand", class: "pull" });
+    const { element, heading, body, foot } = panel({ title: "Intervene on attention", class: "intervention" });
     Object.assign(this, { element, heading });
     this.from = choice({ label: "Take from", options: [], onchange: () => this.chooseWords() });
     this.to = choice({ label: "give to", options: [], onchange: () => this.chooseWords() });
     this.scope = choice({
-      label: "Pull in",
+      label: "Change in",
       options: [["head", "this head"]],
       value: "head",
       onchange: () => this.begin(),
@@ -50,22 +50,22 @@ export class PullPanel {
       onchange: (part) => this.move(part),
     });
     this.saying = make("p", { class: "hint" });
-    this.table = new PullRow({ ontype: (word, typed) => this.type(word, typed) });
+    this.table = new InterventionRow({ ontype: (word, typed) => this.type(word, typed) });
     this.undoer = button("Undo", () => this.undo());
     this.resetter = button("Reset", () => this.reset());
     this.decider = button("Go to where it is decided", () => this.goToDecision(), { hidden: true });
-    this.effect = new PullEffect(this);
+    this.outcome = new InterventionOutcome(this);
     const controls = make("div", { class: "controls" }, this.from.root, this.to.root, this.scope.root);
     body.append(
       controls,
       this.part.root,
       make("div", { class: "buttons" }, this.undoer, this.resetter, this.decider),
-      this.effect.element,
+      this.outcome.element,
       this.saying,
       this.table.element,
     );
     offerSaves(foot, {
-      name: "pulled row",
+      name: "intervention",
       isThere: () => !!this.words,
       table: () => this.table.table(),
       link: () => this.state.link(),
@@ -74,10 +74,10 @@ export class PullPanel {
     root.append(element);
   }
 
-  // A row that was pulled belongs to the sentence that it was pulled in.
+  // A row that was changed belongs to the sentence that it was changed in.
   forget(changed) {
     this.history = [];
-    if (!changed.has("pulls") && this.state.get("pulls").length) this.state.set({ pulls: [] });
+    if (!changed.has("interventions") && this.state.get("interventions").length) this.state.set({ interventions: [] });
   }
 
   async show(place) {
@@ -87,14 +87,14 @@ export class PullPanel {
       return;
     }
     await this.turns.run(async (isNewest) => {
-      const request = { ...requestOf(this.state), pulls: [] };
+      const request = { ...requestOf(this.state), interventions: [] };
       const base = await this.source.trace(request);
       const sheet = await this.source.layer(base.trace, place.kind, place.layer);
       if (!isNewest() || place.query >= sheet.arrays.weights.shape[1]) return;
       this.take(base, sheet.arrays);
       this.draw();
       await new Promise((done) => this.source.work.after(RESTING, done));
-      if (isNewest()) await this.effect.show({ base, request, pulls: this.state.get("pulls"), isNewest });
+      if (isNewest()) await this.outcome.show({ base, request, interventions: this.state.get("interventions"), isNewest });
       if (isNewest()) this.offerDecision();
     });
   }
@@ -121,19 +121,19 @@ export class PullPanel {
     this.begin();
   }
 
-  /** The row that is looked at: the model's own, and as it is pulled now. */
+  /** The row that is looked at: the model's own, and as it is changed now. */
   get original() {
     return this.originals[this.place.head].row;
   }
 
   get row() {
-    return pullOf(this.state.get("pulls"), this.place)?.row ?? this.original;
+    return interventionOf(this.state.get("interventions"), this.place)?.row ?? this.original;
   }
 
   offerScopes() {
     const { kind, layer } = this.place;
     const { layers } = kindOf(this.base, kind);
-    const all = layers * this.base.heads <= MOST_PULLS ? [[
+    const all = layers * this.base.heads <= MOST_INTERVENTIONS ? [[
       "kind",
       `all ${layers * this.base.heads} ${kind} heads`,
     ]] : [];
@@ -165,7 +165,7 @@ export class PullPanel {
 
   /** What is moved from now on is moved away from how the rows are at this moment. */
   begin() {
-    this.start = this.state.get("pulls");
+    this.start = this.state.get("interventions");
     this.moved = 0;
     this.factor = "";
     if (this.words) this.draw();
@@ -174,12 +174,12 @@ export class PullPanel {
   draw() {
     const { kind, layer, head } = this.place;
     this.element.hidden = false;
-    this.heading.textContent = `Pull by hand what “${this.asking}” looks at`;
+    this.heading.textContent = `Intervene on what “${this.asking}” looks at`;
     const isSame = this.from.select.value === this.to.select.value;
     this.part.set(this.moved);
     this.part.range.disabled = this.part.typed.disabled = isSame;
     this.undoer.disabled = !this.history.length;
-    this.resetter.disabled = !this.state.get("pulls").length;
+    this.resetter.disabled = !this.state.get("interventions").length;
     const sum = digits(this.row.reduce((all, share) => all + share, 0));
     this.saying.textContent = isSame
       ? "Choose two different words."
@@ -195,14 +195,14 @@ export class PullPanel {
   // The rivals are written by the decoder; what it looks at there weighs more than what the encoder saw before.
   offerDecision() {
     const { base, place } = this;
-    const position = this.effect.rivals?.position;
+    const position = this.outcome.rivals?.position;
     const isThere = place.kind === "cross" && place.query === position;
     this.decider.hidden = isThere || position === undefined || !base.kinds.some(({ name }) => name === "cross");
   }
 
   async goToDecision() {
     const { text } = this.words[Number(this.from.select.value)];
-    const place = await decidingPlace(this.source, this.base, this.effect.rivals.position, text);
+    const place = await decidingPlace(this.source, this.base, this.outcome.rivals.position, text);
     this.state.set(place, { push: true });
   }
 
@@ -215,7 +215,7 @@ export class PullPanel {
     this.change(moveEverywhere(this.start, rows, this.words, from, to, part), "slider");
   }
 
-  /** The model's own rows of all heads that are pulled together. */
+  /** The model's own rows of all heads that are changed together. */
   async rowsInScope() {
     const scope = this.scope.select.value;
     if (scope === "head") return [this.originals[this.place.head]];
@@ -234,31 +234,31 @@ export class PullPanel {
     const weight = Number(typed);
     if (typed === "" || !Number.isFinite(weight)) return this.drawRow();
     const { row, factor } = setWeight(this.row, this.words, word, weight);
-    const pull = { ...this.originals[this.place.head], row };
-    this.change(withPull(this.state.get("pulls"), pull, this.original), `word ${word}`);
+    const intervention = { ...this.originals[this.place.head], row };
+    this.change(withIntervention(this.state.get("interventions"), intervention, this.original), `word ${word}`);
     this.begin();
     this.factor = factor === null ? " (the others share the rest alike)" : ` (the other words were multiplied by ${digits(factor)})`;
     return this.draw();
   }
 
-  change(pulls, control) {
+  change(interventions, control) {
     const isSameMove = control === this.control && performance.now() - this.changed < SAME_MOVE;
-    if (!isSameMove) this.history.push(this.state.get("pulls"));
+    if (!isSameMove) this.history.push(this.state.get("interventions"));
     Object.assign(this, { control, changed: performance.now() });
-    this.state.set({ pulls });
+    this.state.set({ interventions });
   }
 
   reset() {
     this.change([], "reset");
     this.begin();
-    this.announce("Every pull is taken back.");
+    this.announce("All interventions are removed.");
   }
 
   undo() {
     if (!this.history.length) return;
     this.control = null;
-    this.state.set({ pulls: this.history.pop() });
+    this.state.set({ interventions: this.history.pop() });
     this.begin();
-    this.announce("The last pull is undone.");
+    this.announce("The last intervention is undone.");
   }
 }

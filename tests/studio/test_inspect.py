@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from regard.inspection.analysis.overview import caption
-from regard.inspection.render.payload import look_over
+from regard.inspection.render.payload import annotated_overview
 from regard.service.notes import notes_of
 
 from .person import HALF, numbers, pixels, values
@@ -21,7 +21,7 @@ WRITTEN = "What the model writes"
 
 
 def test_typing_shows_the_words_and_what_they_look_at(person, inspect):
-    person.look(model="translation")
+    person.inspect(model="translation")
     person.type(CAT)
     seen = inspect("translation", CAT)
     words = person.page.get_by_role("list", name=SENTENCE).get_by_role("button")
@@ -32,10 +32,10 @@ def test_typing_shows_the_words_and_what_they_look_at(person, inspect):
 
 
 def test_the_first_head_shown_lets_it_look_at_a_noun(person, inspect, models):
-    person.look(model="translation")
+    person.inspect(model="translation")
     seen = inspect("translation", person.field.input_value())
     notes = notes_of(models["translation"])
-    first = look_over(seen, notes).pinned
+    first = annotated_overview(seen, notes).pinned
     assert person.shown_head() == (first.kind, first.layer, first.head)
     keys = seen.sides(first.kind)[1]
     assert keys.tokens[first.key].word in notes.nouns(keys)
@@ -48,13 +48,13 @@ def test_a_row_of_a_translation_is_the_step_that_writes(person, inspect):
     seen = inspect("translation", CAT)
     last = len(seen.target) - 1
     for query, told in ((0, f"“{seen.target.words[1].text}”"), (last, "the end")):
-        person.look(model="translation", text=CAT, kind="cross", layer=0, head=1, query=query)
+        person.inspect(model="translation", text=CAT, kind="cross", layer=0, head=1, query=query)
         reading = person.page.locator(".picture .reading")
         expect(reading).to_have_text(re.compile(f"^The step that writes {re.escape(told)} looks most at “"))
 
 
 def test_what_the_canvas_shows_is_the_models_attention(person, inspect):
-    person.look(model="translation", text=CAT, kind="cross", layer=1, head=2)
+    person.inspect(model="translation", text=CAT, kind="cross", layer=1, head=2)
     seen = inspect("translation", CAT)
     expected = seen.attention("cross", 1, 2, words=True)
     wanted = person.scale()[np.rint(expected * 255).astype(int)]
@@ -63,7 +63,7 @@ def test_what_the_canvas_shows_is_the_models_attention(person, inspect):
 
 
 def test_every_thumbnail_is_painted_in_its_heads_weights(person, inspect):
-    person.look(model="translation", text=CAT)
+    person.inspect(model="translation", text=CAT)
     seen, scale = inspect("translation", CAT), person.scale()
     titles = {"encoder": "Encoder", "decoder": "Decoder, self", "cross": "Decoder, cross"}
     for kind, title in titles.items():
@@ -75,7 +75,7 @@ def test_every_thumbnail_is_painted_in_its_heads_weights(person, inspect):
 
 
 def test_a_thumbnail_opens_its_head_and_a_block_its_layer(person):
-    person.look(model="translation", text=CAT)
+    person.inspect(model="translation", text=CAT)
     person.button("Decoder, cross, layer 0, head 3").click()
     expect(
         person.page.get_by_role("heading", name=re.compile("^Decoder, cross, layer 0, head 3"))
@@ -87,7 +87,7 @@ def test_a_thumbnail_opens_its_head_and_a_block_its_layer(person):
 
 
 def test_hovering_previews_a_head_and_leaving_ends_it(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=0, head=0)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=0, head=0)
     seen = inspect("translation", CAT)
     before = numbers(person.matrix)
     person.button("Encoder, layer 1, head 3").hover()
@@ -99,7 +99,7 @@ def test_hovering_previews_a_head_and_leaving_ends_it(person, inspect):
 
 
 def test_a_cell_is_previewed_pinned_and_isolated(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=0, head=1)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=0, head=1)
     weights = inspect("translation", CAT).attention("encoder", 0, 1, words=True)
     stage = person.page.locator(".picture-matrix .matrix-stage")
     stage.hover(position=person.cell(4, 1))
@@ -117,7 +117,7 @@ def test_a_cell_is_previewed_pinned_and_isolated(person, inspect):
 
 def test_words_and_pieces(person, inspect):
     text = "I arrived at the bank"
-    person.look(model="writing", text=text)
+    person.inspect(model="writing", text=text)
     seen = inspect("writing", text)
     assert len(seen.target.tokens) > len(seen.target.words), "some word must be cut"
     for unit, words in (("Pieces", False), ("Words", True)):
@@ -132,7 +132,7 @@ def test_words_and_pieces(person, inspect):
 
 
 def test_a_decoder_says_why_a_word_cannot_look_at_later_ones(person):
-    person.look(model="writing", text="I arrived at the bank")
+    person.inspect(model="writing", text="I arrived at the bank")
     expect(
         person.page.get_by_text("so a word can look only at itself and at what stands before it")
     ).to_be_visible()
@@ -140,7 +140,7 @@ def test_a_decoder_says_why_a_word_cannot_look_at_later_ones(person):
 
 
 def test_the_sentence_is_shaded_by_what_the_pinned_word_looks_at(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=1)
     row = person.page.get_by_role("list", name=SENTENCE).get_by_role("button")
     row.filter(has_text=re.compile("^it")).click()
     expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)[4]
@@ -153,7 +153,7 @@ def test_the_sentence_is_shaded_by_what_the_pinned_word_looks_at(person, inspect
 
 
 def test_lines_are_as_strong_as_their_weights(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1, picture="lines")
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=1, picture="lines")
     expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)
     curves = person.page.locator(".lines-curves path")
     expect(curves).to_have_count(int((expected >= 0.02).sum()))
@@ -164,7 +164,7 @@ def test_lines_are_as_strong_as_their_weights(person, inspect):
 
 
 def test_heads_stand_side_by_side_for_one_word(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4, picture="heads")
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4, picture="heads")
     table = person.page.get_by_role("table", name="What each head looks at for “it”.")
     expected = inspect("translation", CAT).attention("encoder", 1, words=True)[:, 4]
     shown = np.array(values(table.locator("td[data-value]"))).reshape(-1, 4).T
@@ -174,7 +174,7 @@ def test_heads_stand_side_by_side_for_one_word(person, inspect):
 
 
 def test_embeddings_and_positions_are_those_of_the_model(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=1, query=4)
     seen = inspect("translation", CAT)
     heat = person.page.get_by_role("grid", name="Vectors: a row for each token, a column for each number")
     arrays = {"Embeddings": seen.embeddings("source"), "Positions": seen.positions("source")}
@@ -194,12 +194,12 @@ def test_embeddings_and_positions_are_those_of_the_model(person, inspect):
 
 
 def test_a_word_that_the_model_never_met_is_marked(person):
-    person.look(model="translation", text="The zebra sleeps.")
+    person.inspect(model="translation", text="The zebra sleeps.")
     expect(person.page.get_by_text("The model has not met “zebra” in training")).to_be_visible()
 
 
 def test_a_table_stands_for_the_picture(person, inspect):
-    person.look(model="translation", text=CAT, kind="encoder", layer=1, head=1)
+    person.inspect(model="translation", text=CAT, kind="encoder", layer=1, head=1)
     person.page.get_by_label("As a table: The weights of this head").click()
     table = person.page.get_by_role("table", name="The weights of this head")
     expected = inspect("translation", CAT).attention("encoder", 1, 1, words=True)

@@ -30,28 +30,28 @@ export function setWeight(row, words, word, weight) {
   return { row: spread(scaled, words[word].positions, wanted), factor };
 }
 
-/** The pulls with this one in place of any for the same row; a row that is as it was is taken out. */
-export function withPull(pulls, pull, original) {
-  const others = pulls.filter((each) => !isSameRow(each, pull));
-  const isUnchanged = pull.row.every((share, place) => Math.abs(share - original[place]) < 1e-9);
-  return isUnchanged ? others : [...others, { ...pull, row: shortened(pull.row) }];
+/** The interventions with this one in place of any for the same row; a row that is as it was is taken out. */
+export function withIntervention(interventions, intervention, original) {
+  const others = interventions.filter((each) => !isSameRow(each, intervention));
+  const isUnchanged = intervention.row.every((share, place) => Math.abs(share - original[place]) < 1e-9);
+  return isUnchanged ? others : [...others, { ...intervention, row: shortened(intervention.row) }];
 }
 
-/** The pull of that row, if there is one. */
-export function pullOf(pulls, place) {
-  return pulls.find((pull) => isSameRow(pull, place));
+/** The intervention of that row, if there is one. */
+export function interventionOf(interventions, place) {
+  return interventions.find((intervention) => isSameRow(intervention, place));
 }
 
 /**
- * The pulls after the same part of a word's weight was moved to another word in several rows at once.
+ * The interventions after the same part of a word's weight was moved to another word in several rows at once.
  *
- * originals: the model's own rows, {kind, layer, head, query, row}; what `start` has pulled already is kept.
+ * originals: the model's own rows, {kind, layer, head, query, row}; what `start` has changed already is kept.
  */
 export function moveEverywhere(start, originals, words, from, to, part) {
-  return originals.reduce((pulls, own) => {
-    const row = pullOf(start, own)?.row ?? own.row;
+  return originals.reduce((interventions, own) => {
+    const row = interventionOf(start, own)?.row ?? own.row;
     const amount = part * sharesOf(row, words)[from];
-    return withPull(pulls, { ...own, row: moveWeight(row, words, from, to, amount) }, own.row);
+    return withIntervention(interventions, { ...own, row: moveWeight(row, words, from, to, amount) }, own.row);
   }, start);
 }
 

@@ -1,4 +1,4 @@
-"""From what a person typed to a problem worked out."""
+"""Solve a problem: scores, softmax and output, with every intermediate."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from regard.errors import SettingError, ShapeError
 from regard.inspection.by_hand.examples import Example, find_example
-from regard.inspection.by_hand.matrices import Matrix, read_mask, read_matrix, shape
-from regard.inspection.by_hand.problem import NAMES, Problem, pose
+from regard.inspection.by_hand.problem import NAMES, Matrix, Problem, pose, read_mask, read_matrix, shape
 from regard.model.attention import attention_steps
 from regard.model.masks import Mask
 from regard.model.similarity import SIMILARITIES, Similarity
@@ -25,11 +24,11 @@ COLDEST, HOTTEST = 1e-6, 1e6
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """How a problem is to be worked out.
+    """How a problem is solved.
 
-    scale     divide by sqrt(d_k), or not; None leaves it to the similarity
-    mask      queries x keys, True where a word may look
-    decimals  round the weights to so many before they are used, too
+    scale     divide by sqrt(d_k), or not; None follows the similarity
+    mask      queries x keys, True where a query may attend
+    decimals  also compute the output from weights rounded to so many decimals
     """
 
     similarity: str = "scaled-dot"
@@ -43,7 +42,7 @@ class Rules:
         if not COLDEST <= self.temperature <= HOTTEST:
             raise SettingError(
                 f"temperature ({self.temperature:g}) must be between {COLDEST:g} and {HOTTEST:g}; "
-                "1 changes nothing, and near 0 the largest score takes all"
+                "1 changes nothing, near 0 the largest score gets all the weight"
             )
         if self.decimals is not None and not 0 <= self.decimals <= MOST_DECIMALS:
             raise SettingError(f"round ({self.decimals}) must be 0 to {MOST_DECIMALS} decimals; try 1")
@@ -51,7 +50,7 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
-    """What comes out when the weights are rounded before they are used."""
+    """The output from rounded weights."""
 
     decimals: int
     weights: Matrix
@@ -59,53 +58,53 @@ class Rounded:
 
 
 @dataclass(frozen=True, eq=False)
-class Worked:
-    """One problem worked out: scores to weights, queries x keys, and the output, queries x value width."""
+class Solution:
+    """A solved problem: scores to weights, queries x keys, and the output, queries x value width."""
 
     problem: Problem
     rules: Rules
     scores: Matrix
     divisor: float  # sqrt(d_k), or 1
-    scaled: Matrix  # divided by that and by the temperature
+    scaled: Matrix  # divided by the divisor and the temperature
     mask: NDArray[np.bool_] | None
-    masked: Matrix  # minus infinity where a word may not look
+    masked: Matrix  # minus infinity at masked cells
     weights: Matrix
     output: Matrix | None
     rounded: Rounded | None
 
     @property
     def exponentials(self) -> Matrix:
-        """What softmax divides by its sum: e to the power of each score, less the row's largest."""
+        """e^(score - the row's largest score): the numerators of softmax."""
         largest = np.where(np.isneginf(self.masked).all(1), 0.0, self.masked.max(1))
         return np.exp(self.masked - largest[:, None])
 
     @property
     def strongest(self) -> list[list[int]]:
-        """For each query the keys with the largest weight; more than one where they tie."""
+        """For each query the keys with the largest weight; several if they tie."""
         return [
             [] if not row.any() else np.flatnonzero(np.isclose(row, row.max(), rtol=1e-9)).tolist()
             for row in self.weights
         ]
 
-    def only(self, row: int) -> Worked:
-        """The same for one query alone, counted from 0."""
+    def only(self, row: int) -> Solution:
+        """The solution for one query, counted from 0."""
         queries = len(self.problem.query)
         if not 0 <= row < queries:
             raise SettingError(f"row ({row}) must be 0 to {queries - 1}; rows are queries, counted from 0")
-        one = slice(row, row + 1)
+        part = slice(row, row + 1)
         problem, rounded = self.problem, self.rounded
         return replace(
             self,
-            problem=replace(problem, query=problem.query[one], query_words=problem.query_words[one]),
+            problem=replace(problem, query=problem.query[part], query_words=problem.query_words[part]),
             rounded=rounded
-            and replace(rounded, weights=rounded.weights[one], output=_slice(rounded.output, one)),
-            mask=None if self.mask is None else self.mask[one],
-            output=_slice(self.output, one),
-            **{name: getattr(self, name)[one] for name in ("scores", "scaled", "masked", "weights")},
+            and replace(rounded, weights=rounded.weights[part], output=_slice(rounded.output, part)),
+            mask=None if self.mask is None else self.mask[part],
+            output=_slice(self.output, part),
+            **{name: getattr(self, name)[part] for name in ("scores", "scaled", "masked", "weights")},
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Every step as lists of numbers in full precision; None stands for minus infinity."""
+        """Every step in full precision as values that JSON can hold; None stands for minus infinity."""
         problem, rounded = self.problem, self.rounded
         direct = problem.start in ("x", "q")
         return {
@@ -135,8 +134,8 @@ class Worked:
         }
 
 
-def work_out(problem: Problem, rules: Rules) -> Worked:
-    """Take a problem through attention_steps and keep everything on the way."""
+def solve(problem: Problem, rules: Rules) -> Solution:
+    """Run attention_steps on a problem and keep every intermediate."""
     similarity = _similarity(problem, rules)
     divisor = _divisor(problem, rules, similarity)
     value = np.zeros((len(problem.key), 1)) if problem.value is None else problem.value
@@ -148,7 +147,7 @@ def work_out(problem: Problem, rules: Rules) -> Worked:
     )
     scaled, weights = _array(steps.scaled), _array(steps.weights)
     visible = None if steps.mask is None else steps.mask.numpy()
-    return Worked(
+    return Solution(
         problem=problem,
         rules=rules,
         scores=_array(steps.scores),
@@ -163,13 +162,15 @@ def work_out(problem: Problem, rules: Rules) -> Worked:
 
 
 def similarities_by_hand() -> list[str]:
-    """The measures of the model that need no trained weights."""
+    """The similarities without trained weights."""
     return sorted(name for name, make in SIMILARITIES.items() if not _is_trained(make(1, 1)))
 
 
 def round_to_whole(weights: Matrix, decimals: int) -> Matrix:
-    """Weights rounded so that every row keeps its sum: each is cut, and the units (tenths, for one decimal)
-    then missing go to the largest remainders, to earlier ones where they tie."""
+    """Round weights so that every row keeps its sum, by the largest-remainder method.
+
+    Each weight is rounded down; the missing units go to the largest remainders, the earlier ones first.
+    """
     units = weights * 10**decimals
     cut = np.floor(units + 1e-9)
     missing = np.rint(units.sum(1) - cut.sum(1)).astype(int)
@@ -206,16 +207,16 @@ def _divisor(problem: Problem, rules: Rules, similarity: Similarity) -> float:
     if rules.scale is False:
         return 1.0
     if problem.key_width is None:
-        raise SettingError(
-            "scores alone do not tell d_k, whose root divides them; add --d-k 64, or --no-scale"
-        )
+        raise SettingError("scores need d_k, whose root divides them; add --d-k 64, or --no-scale")
     return math.sqrt(problem.key_width)
 
 
 def _mask(problem: Problem, rules: Rules) -> Mask:
     queries, keys = len(problem.query), len(problem.key)
     if rules.causal and queries != keys:
-        raise ShapeError(f"{queries} queries and {keys} keys; causal needs as many of both, or give a mask")
+        raise ShapeError(
+            f"{queries} queries and {keys} keys; a causal mask needs equal numbers; give a mask instead"
+        )
     if rules.mask is None:
         return Mask(causal=rules.causal)
     if rules.mask.shape != (queries, keys):
@@ -236,7 +237,7 @@ def _array(tensor: torch.Tensor) -> Matrix:
 
 
 def as_lists(matrix: NDArray[Any] | None) -> list[Any] | None:
-    """Nested lists of plain numbers, for JSON; None for minus infinity."""
+    """Nested lists of numbers for JSON; None stands for minus infinity."""
     if matrix is None:
         return None
     return [[None if number == -np.inf else number for number in row] for row in matrix.tolist()]
@@ -244,9 +245,9 @@ def as_lists(matrix: NDArray[Any] | None) -> list[Any] | None:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """A problem worked out, and the example that it is, where its matrices are untouched."""
+    """A solution, and its example if the matrices are unchanged."""
 
-    worked: Worked
+    solution: Solution
     example: Example | None
 
 
@@ -257,9 +258,9 @@ def ask(
     words: str | None = None,
     key_width: int | None = None,
 ) -> Answer:
-    """Work out an example, or a person's own matrices, or an example with some of them replaced.
+    """Solve an example, given matrices, or an example with some matrices replaced.
 
-    Whatever is None was not asked for, and stays as the example has it.
+    A value of None keeps what the example has.
     """
     known = find_example(example) if example else None
     own = {name: read_matrix(NAMES[name], text) for name, text in _given(matrices).items()}
@@ -273,8 +274,8 @@ def ask(
     if "mask" in asked:
         asked["mask"] = read_mask(asked["mask"])
     if known and asked != known.rules:
-        known = replace(known, rounded_by="")  # no source prints the digits that other rules give
-    return Answer(work_out(problem, Rules(**asked)), None if own else known)
+        known = replace(known, rounded_by="")  # the source prints the digits of its own rules only
+    return Answer(solve(problem, Rules(**asked)), None if own else known)
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

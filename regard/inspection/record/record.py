@@ -1,45 +1,38 @@
-"""Inspection: what a model did with a sentence, as data.
-
-    seen = inspect(translator, "the animal did not cross the street because it was too tired")
-    seen.attention("encoder", layer=2, head=1)      # numpy, rows are queries
+"""Record: the tokens of a pass and everything that the model computed for them, as numpy arrays.
 
 H heads, Q queries, K keys, D width, V vocabulary. Layers, heads and positions count from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 
 from regard.errors import SettingError, UnknownName, UsageError, nearest
-from regard.inspection.record.inputs import Subject, sides_read
+from regard.inspection.record.inputs import TextModel, read_sides
 from regard.inspection.record.recording import BUDGET, Recording, kinds_of
 from regard.inspection.record.tokens import Side, Token, Word, merge_words, word_of
 from regard.model.transformer import EncoderDecoder, EncoderOnly, Transformer
-from regard.model.watch import Part, Replacement, attention_path
-
-if TYPE_CHECKING:
-    from regard.inspection.analysis.steps import Steps
+from regard.model.watch import Part, Replacement, attention_path, parts_of
 
 
 @dataclass(frozen=True)
 class Next:
-    """A token that may follow, and its probability."""
+    """A possible next token and its probability."""
 
     id: int
     text: str
     probability: float
 
 
-class Inspection:
-    """What a model did with a source, a target, or both: made by `inspect`, or from the parts themselves.
+class Record:
+    """What a model computed for a source, a target, or both.
 
-    The target is what the decoder reads, from its start token on: the row of a token shows what was
-    looked at after reading it, which is when the next one is written.
+    The target is what the decoder reads, beginning with its start token. The attention row of a target token
+    belongs to the step that writes the next token.
     """
 
     def __init__(
@@ -52,12 +45,26 @@ class Inspection:
         budget: int = BUDGET,
     ):
         self.model, self.source, self.target = model, source, target
-        self._sides = {side.name: side for side in (source, target) if side is not None}
+        self.all_sides = [side for side in (source, target) if side is not None]
+        self._sides = {side.name: side for side in self.all_sides}
         self._kinds = kinds_of(model)
         for name in {side for sides in self._kinds.values() for side in sides}:
             if not len(self.side(name)):
-                raise UsageError(f"the {name} holds no token; there is nothing to look at")
-        self.recording = Recording(model, [side.ids for side in self._sides.values()], off, patch, budget)
+                raise UsageError(f"the {name} has no tokens; give a text that is not empty")
+        self.recording = Recording(model, [side.ids for side in self.all_sides], off, patch, budget)
+
+    @classmethod
+    def of(
+        cls,
+        model: TextModel,
+        text: str,
+        target: str | Sequence[int] | None = None,
+        off: Iterable[Part] = (),
+        patch: Mapping[str, Replacement] | None = None,
+    ) -> Self:
+        """The record of a Translator, Writer or Reader on a text; see `read_sides`."""
+        parts = parts_of(off)
+        return cls(model.model, *read_sides(model, text, target, parts, patch), parts, patch)
 
     @property
     def kinds(self) -> list[str]:
@@ -66,17 +73,17 @@ class Inspection:
 
     @property
     def heads(self) -> int:
-        """How many heads an attention has."""
+        """The number of heads in every attention."""
         return self.model.config.heads
 
     def layers(self, kind: str) -> int:
-        """How many layers have this kind of attention."""
+        """The number of layers with this kind of attention."""
         self.sides(kind)
         stack: Any = self.model.get_submodule("encoder" if kind == "encoder" else "decoder")
         return len(stack.blocks)
 
     def side(self, name: str | None = None) -> Side:
-        """The source or the target; the only one where there is only one."""
+        """The source or the target by name; without a name, the only side."""
         if name is None and len(self._sides) == 1:
             return next(iter(self._sides.values()))
         if name not in self._sides:
@@ -84,11 +91,16 @@ class Inspection:
         return self._sides[name]
 
     def sides(self, kind: str) -> tuple[Side, Side]:
-        """Whose queries and whose keys meet in this kind of attention."""
+        """The side of the queries and the side of the keys in this kind of attention."""
         if kind not in self._kinds:
             raise UnknownName(f"unknown kind of attention {kind!r}; {nearest(kind, self._kinds)}")
         queries, keys = self._kinds[kind]
         return self.side(queries), self.side(keys)
+
+    def kind_of_query(self, query: int | str | None) -> str:
+        """The first kind of attention whose queries include this word; without one, the last kind."""
+        able = [kind for kind in self.kinds if isinstance(query, str) and self.sides(kind)[0].has(query)]
+        return able[0] if able else self.kinds[-1 if query is None else 0]
 
     def tokens(self, side: str | None = None) -> tuple[Token, ...]:
         """The tokens of a side."""
@@ -99,7 +111,7 @@ class Inspection:
         return self.side(side).words
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Anything watched, by the name that `watch` gives it: "encoder.2.attention.query" is H Q E."""
+        """Any recorded value by its name in `watch`: "encoder.2.attention.query" is H Q E."""
         value = self.recording[name]
         if value.is_floating_point():
             value = value.float()
@@ -107,9 +119,9 @@ class Inspection:
         return array.reshape(-1, array.shape[-1]) if name.endswith(".positions") else array[0]
 
     def attention(self, kind: str, layer: int, head: int | None = None, words: bool = False) -> np.ndarray:
-        """The weights of one head, Q K, or of all, H Q K: a row for each query, a column for each key.
+        """The attention weights of one head, Q K, or of all heads, H Q K.
 
-        With `words`, pieces become words: keys are summed, queries averaged.
+        With `words`, the tokens of a word are merged: keys are summed and queries averaged.
         """
         self.check(kind, layer, head)
         weights = self[f"{attention_path(kind, layer)}.weights"]
@@ -117,7 +129,7 @@ class Inspection:
         return merge_words(weights, *self.sides(kind)).astype(weights.dtype) if words else weights
 
     def visible(self, kind: str, layer: int, head: int = 0, words: bool = False) -> np.ndarray:
-        """Which keys each query may look at, Q K; a word may look where any piece of it may."""
+        """Which keys each query may attend to, Q K; a word may where any of its tokens may."""
         self.check(kind, layer, head)
         queries, keys = self.sides(kind)
         mask = self.recording[f"{attention_path(kind, layer)}.mask"].cpu().numpy()
@@ -129,75 +141,57 @@ class Inspection:
         return self[f"{self.side(side).name}.tokens"]
 
     def positions(self, side: str | None = None) -> np.ndarray | None:
-        """What was added to each token for its place, Q D; None where nothing is (rotary, none)."""
+        """The position vector added to each token, Q D; None where none is added (rotary, none)."""
         name = f"{self.side(side).name}.positions"
         return self[name] if name in self.recording else None
 
     @property
     def logits(self) -> np.ndarray:
-        """A number for every word at every position, Q V."""
+        """The logits of every token of the vocabulary at every position, Q V."""
         if self.recording.output.dim() != 2 or self.model.config.output not in ("words", "masked"):
-            raise UsageError(f"this model gives {self.model.config.output}, not words; look at its attention")
+            raise UsageError(f"this model gives {self.model.config.output}, not words; use its attention")
         return self.recording.output.float().cpu().numpy()
 
     @property
     def probabilities(self) -> np.ndarray:
-        """How likely every word is at every position, Q V: as what follows, or as what is hidden there."""
+        """The softmax of the logits, Q V: of the next token, or of a masked model's token at the position."""
         return np.exp(log_softmax(self.logits))
 
     def next(self, position: int = -1, top: int = 10) -> list[Next]:
-        """The likeliest tokens after a position (at it, for a model that fills gaps), best first."""
-        return likeliest(self.written, self.probabilities[self.written.find(position)[0]], top)
+        """The most probable tokens after a position (at it, for a masked model), best first."""
+        return most_probable(self.written, self.probabilities[self.written.find(position)[0]], top)
 
     @property
     def written(self) -> Side:
-        """The side whose tokens the model speaks about."""
+        """The side whose tokens the model predicts."""
         return self.target or self.side()
 
     @property
     def followed(self) -> np.ndarray:
-        """The id that came after each position: the next token's, and of a translation the end at last."""
+        """The id after each position: that of the next token, and the end after a whole translation."""
         ids = self.written.ids[1:]
         translates = isinstance(self.model, EncoderDecoder)
         return np.append(ids, self.written.tokenizer.end) if translates else ids
 
     @property
     def log_probability(self) -> float:
-        """How likely the whole target is: the sum over its tokens, in nats."""
+        """The log-probability of the whole target, in nats: the sum over its tokens."""
         if isinstance(self.model, EncoderOnly):
-            raise UsageError("a model that reads gives a text no probability; ask `next` about one position")
+            raise UsageError("an encoder-only model gives a text no probability; ask `next` about a position")
         ids = self.followed
         return float(log_softmax(self.logits)[np.arange(len(ids)), ids].sum())
 
     def check(self, kind: str, layer: int, head: int | None = None) -> None:
-        """Refuse a kind, layer or head that is not there."""
+        """Raise if the model has no such kind, layer or head."""
         layers = self.layers(kind)
         if not 0 <= layer < layers:
             raise SettingError(f"no layer {layer} of {kind} attention; there are {layers}, counted from 0")
         if head is not None and not 0 <= head < self.heads:
             raise SettingError(f"no head {head}; there are {self.heads}, counted from 0")
 
-    def again(self, off: Iterable[Part] = (), patch: Mapping[str, Replacement] | None = None) -> Inspection:
-        """The same tokens once more, with other parts off or values replaced."""
-        return Inspection(self.model, self.source, self.target, off, patch, self.recording.budget)
-
-    def steps(self, kind: str, layer: int, head: int, query: int | str) -> Steps:
-        """Every intermediate of one query's row, from its vector to the norm behind the attention."""
-        from regard.inspection.analysis.steps import work_out
-
-        return work_out(self, kind, layer, head, query)
-
-    def save(self, path: str | Path, **choice: Any) -> Path:
-        """Write a page (.html), a picture (.svg, .png), a table (.csv) or all weights (.npz); see export."""
-        from regard.inspection.render.export import save
-
-        return save(self, path, **choice)
-
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What a notebook shows: the studio's view, or a picture; `widget.show` takes a choice."""
-        from regard.inspection.render.widget import offer
-
-        return offer(self)
+    def again(self, off: Iterable[Part] = (), patch: Mapping[str, Replacement] | None = None) -> Self:
+        """Another pass over the same tokens, with other parts off or values replaced."""
+        return type(self)(self.model, self.source, self.target, off, patch, self.recording.budget)
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -206,25 +200,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
-def likeliest(side: Side, chances: np.ndarray, top: int) -> list[Next]:
-    """The tokens of the largest probabilities, best first."""
-    best = np.argsort(-chances, kind="stable")[:top].tolist()
-    return [Next(n, word_of(side.tokenizer, n), float(chances[n])) for n in best]
-
-
-def inspect(
-    model: Subject,
-    text: str,
-    target: str | None = None,
-    off: Iterable[Part] = (),
-    patch: Mapping[str, Replacement] | None = None,
-) -> Inspection:
-    """Let a Translator, Writer or Reader read a text, and see everything that it computed.
-
-    A translation is written first, at full speed and with the same parts off, and then read once as a
-    whole beside its source; `target` gives another one to read instead. For a Writer, `target` is what
-    goes on after the text. `off` and `patch` are those of `watch`.
-    """
-    off = tuple([off] if isinstance(off, str) else off)
-    source, written = sides_read(model, text, target, off)
-    return Inspection(model.model, source, written, off, patch)
+def most_probable(side: Side, probabilities: np.ndarray, top: int) -> list[Next]:
+    """The tokens with the largest probabilities, best first."""
+    best = np.argsort(-probabilities, kind="stable")[:top].tolist()
+    return [Next(n, word_of(side.tokenizer, n), float(probabilities[n])) for n in best]

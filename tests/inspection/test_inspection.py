@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from regard.errors import RegardError
-from regard.inspection.record.inspection import inspect
+from regard.inspection.inspection import inspect
 from regard.inspection.record.recording import Recording
 from regard.model.watch import replace_row, watch
 
-from ..conftest import ENGLISH, FAMILIES, FRENCH, look, subject
+from .conftest import ENGLISH, FAMILIES, FRENCH, inspected, subject
 
 KINDS = {
     "encoder-decoder": ["encoder", "decoder", "cross"],
@@ -22,7 +22,7 @@ KINDS = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_numbers_are_those_of_a_plain_forward_pass(words, family):
-    seen = look(words, family=family)
+    seen = inspected(words, family=family)
     ids = [torch.as_tensor(side.ids)[None] for side in (seen.source, seen.target) if side is not None]
     with torch.no_grad(), watch(seen.model) as plain:
         logits = seen.model(*ids)
@@ -85,7 +85,7 @@ def test_a_head_off_is_off_while_translating_too(words):
 
 
 def test_attention_can_be_pulled_by_hand(words):
-    plain = look(words)
+    plain = inspected(words)
     row = np.zeros(len(plain.source))
     row[5] = 1.0
     name = "encoder.0.attention.weights"
@@ -95,7 +95,7 @@ def test_attention_can_be_pulled_by_hand(words):
 
 
 def test_the_next_tokens_are_the_likeliest(words):
-    seen = look(words)
+    seen = inspected(words)
     found = seen.next(4, top=5)
     chances = torch.as_tensor(seen.logits[4]).softmax(-1)
     assert [each.id for each in found] == chances.topk(5).indices.tolist()
@@ -105,11 +105,11 @@ def test_the_next_tokens_are_the_likeliest(words):
 
 
 def test_the_probability_of_the_output_counts_its_end(words):
-    seen = look(words)
+    seen = inspected(words)
     chances = torch.as_tensor(seen.logits).double().log_softmax(-1)
     ids = [*seen.target.ids[1:], words.end]
     assert seen.log_probability == pytest.approx(sum(chances[n, i].item() for n, i in enumerate(ids)))
-    writer = look(words, family="decoder-only")
+    writer = inspected(words, family="decoder-only")
     chances = torch.as_tensor(writer.logits).double().log_softmax(-1)
     assert writer.log_probability == pytest.approx(
         sum(chances[n, i].item() for n, i in enumerate(writer.target.ids[1:]))
@@ -117,7 +117,7 @@ def test_the_probability_of_the_output_counts_its_end(words):
 
 
 def test_words_and_what_may_be_seen(pieces):
-    seen = look(pieces)
+    seen = inspected(pieces)
     merged = seen.attention("decoder", 1, 0, words=True)
     assert merged.shape == (len(seen.words("target")),) * 2
     assert merged.sum(-1) == pytest.approx(1.0, abs=1e-6)
@@ -127,7 +127,7 @@ def test_words_and_what_may_be_seen(pieces):
 
 
 def test_a_recording_too_large_to_hold_is_computed_block_by_block(words):
-    whole = look(words)
+    whole = inspected(words)
     ids = [whole.source.ids, whole.target.ids]
     small = Recording(whole.model, ids, budget=1)
     assert not small._parts
@@ -138,7 +138,7 @@ def test_a_recording_too_large_to_hold_is_computed_block_by_block(words):
 
 
 def test_where_the_weights_alone_fit_one_pass_records_them(words, monkeypatch):
-    whole = look(words)
+    whole = inspected(words)
     ids = [whole.source.ids, whole.target.ids]
     weights = [name for name in whole.recording.names if name.endswith(".weights")]
     held = sum(whole.recording[name].nbytes for name in weights)
@@ -187,7 +187,7 @@ def test_dropout_is_off_while_looking(words):
 )
 def test_what_is_not_there_is_said_in_one_line(words, ask, message):
     with pytest.raises(RegardError, match=message) as raised:
-        ask(look(words))
+        ask(inspected(words))
     assert "\n" not in str(raised.value)
 
 
@@ -202,7 +202,7 @@ def test_models_that_say_no_words(words):
         inspect(subject(words).model, ENGLISH)
     with pytest.raises(RegardError, match="holds no token"):
         inspect(subject(words, family="decoder-only"), "")
-    assert look(words, "llama").positions("source") is None
+    assert inspected(words, "llama").positions("source") is None
 
 
 def test_inference_says_the_same(words):

@@ -1,4 +1,4 @@
-/** What a pull does to the output: two rival words before and after, at one place of the same output. */
+/** What a intervention does to the output: two rival words before and after, at one place of the same output. */
 
 import { make, fill } from "./dom.js";
 import { choice } from "./controls.js";
@@ -6,10 +6,10 @@ import { shareTable, wordText } from "./share_table.js";
 import { probabilities, writeShare } from "./chances.js";
 import { closestRace, forkOf, likeliestTwo, widestChange } from "./rivals.js";
 
-const MOST_NUMBERS = 600_000; // logits that are read again for each pull
+const MOST_NUMBERS = 600_000; // logits that are read again for each intervention
 
-/** The rivals' probabilities; show({base, request, pulls}) whenever something was pulled. */
-export class PullEffect {
+/** The rivals' probabilities; show({base, request, interventions}) whenever something was changed. */
+export class InterventionOutcome {
   constructor({ source, trace, model, announce }) {
     Object.assign(this, { source, tracing: trace, model, announce });
     this.place = choice({ label: "Look at the word after", options: [], onchange: () => this.choosePlace() });
@@ -18,7 +18,7 @@ export class PullEffect {
     this.written = make("p", { class: "output-line", dir: "auto" });
     this.element = make(
       "div",
-      { class: "pull-effect" },
+      { class: "intervention-outcome" },
       this.saying,
       this.bars,
       this.written,
@@ -26,22 +26,22 @@ export class PullEffect {
     );
   }
 
-  async show({ base, request, pulls, isNewest }) {
+  async show({ base, request, interventions, isNewest }) {
     const tokens = await this.source.vocabulary(base.model);
     if (!isNewest()) return;
     await this.beginOnce(base, request);
     if (!isNewest()) return;
     this.element.hidden = !this.places.length;
     if (!this.places.length) return;
-    const same = { ...request, pulls, ...this.sameOutput(base) };
-    const now = await this.logits(pulls.length ? await this.source.trace(same) : base);
+    const same = { ...request, interventions, ...this.sameOutput(base) };
+    const now = await this.logits(interventions.length ? await this.source.trace(same) : base);
     if (!isNewest()) return;
-    Object.assign(this, { tokens, pulls, now });
-    if (pulls.length && !this.isChosen && !this.fork) this.rivals = this.placed(widestChange(this.before, now));
+    Object.assign(this, { tokens, interventions, now });
+    if (interventions.length && !this.isChosen && !this.fork) this.rivals = this.placed(widestChange(this.before, now));
     this.redraw();
   }
 
-  // Pulls that follow each other quickly wait for the same first reading.
+  // Interventions that follow each other quickly wait for the same first reading.
   beginOnce(base, request) {
     if (this.base?.trace !== base.trace) {
       this.base = base;
@@ -129,7 +129,7 @@ export class PullEffect {
   }
 
   wordsAt(at) {
-    if (this.pulls.length) return widestChange([this.before[at]], [this.now[at]]).words;
+    if (this.interventions.length) return widestChange([this.before[at]], [this.now[at]]).words;
     return likeliestTwo(this.before[at]);
   }
 
@@ -137,22 +137,22 @@ export class PullEffect {
     const before = this.side.tokens[position];
     const isGap = this.model().family === "reading";
     const after = isGap ? "In the gap" : before.special ? "At the beginning" : `After “${wordText(before.text)}”`;
-    const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.pulls.length ? ` → ${writeShare(is[id])}` : ""}`;
+    const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.interventions.length ? ` → ${writeShare(is[id])}` : ""}`;
     const odds = (shares) => shares[first] / shares[second];
     const times = (ratio) =>
       ratio >= 1
         ? `${ratioText(ratio)} times as likely as “${names[1]}”`
         : `${ratioText(1 / ratio)} times less likely than “${names[1]}”`;
-    const now = this.pulls.length ? `now ${times(odds(is))}, and was ${times(odds(was))}` : times(odds(was));
-    const flips = this.pulls.length && was[first] > was[second] !== is[first] > is[second];
+    const now = this.interventions.length ? `now ${times(odds(is))}, and was ${times(odds(was))}` : times(odds(was));
+    const flips = this.interventions.length && was[first] > was[second] !== is[first] > is[second];
     this.saying.textContent =
       `${after}: ${told(first, names[0])}, ${told(second, names[1])}. “${names[0]}” is ${now}.` +
       `${flips ? " The likelier word flips." : ""}`;
     const written = this.tracing.current?.translation;
     fill(
       this.written,
-      this.pulls.length > 0 && written && [
-        make("span", { class: "soft", text: "With this pull it writes: " }),
+      this.interventions.length > 0 && written && [
+        make("span", { class: "soft", text: "With this intervention it writes: " }),
         make("b", { class: "output", text: written }),
       ],
     );

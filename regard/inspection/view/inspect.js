@@ -1,4 +1,4 @@
-/** Tab "Look": type a sentence; the words, the stack, one head large, one cell step by step. */
+/** Tab "Inspect": type a sentence; the words, the stack, one head large, one cell step by step. */
 
 import { make, fill, quoted } from "./dom.js";
 import { sentenceField, exampleList } from "./sentence.js";
@@ -12,7 +12,7 @@ import { Picture } from "./picture.js";
 import { Stepper } from "./stepper.js";
 import { Vectors } from "./vectors.js";
 import { Switches, flipped } from "./switches.js";
-import { PullPanel } from "./pull.js";
+import { InterventionPanel } from "./intervention.js";
 import { fileOf, sceneOf, positionOf, sharpen } from "./scene.js";
 import { whenSeen } from "./seen.js";
 import { foldedTable } from "./table.js";
@@ -21,7 +21,7 @@ import { offerSaves } from "./save.js";
 const LATER = 200; // milliseconds of rest before what stands further down is drawn
 
 /** The tab. */
-export class LookTab {
+export class InspectTab {
   constructor(root, context) {
     Object.assign(this, context, { context, root, isShown: false, drawn: 0, isolated: null, previous: null });
     this.choice = new Choice(this.state, this.trace);
@@ -68,7 +68,7 @@ export class LookTab {
     });
     const sentence = make(
       "div",
-      { class: "look-sentence", role: "group", "aria-label": "Sentence" },
+      { class: "inspect-sentence", role: "group", "aria-label": "Sentence" },
       field,
       make("div", { class: "sentence-tools" }, this.examples, this.units),
       this.readings.element,
@@ -76,7 +76,7 @@ export class LookTab {
     );
     this.root.append(
       sentence,
-      make("div", { class: "look-grid" }, this.buildStack(), this.buildPicture(), this.buildSteps(), this.buildBelow()),
+      make("div", { class: "inspect-grid" }, this.buildStack(), this.buildPicture(), this.buildSteps(), this.buildBelow()),
     );
   }
 
@@ -150,17 +150,17 @@ export class LookTab {
     const { state, source, announce, fail } = this;
     this.vectors = new Vectors({ state, source, announce, fail });
     this.switches = new Switches({ state, source, fail });
-    const below = make("div", { class: "look-below" });
+    const below = make("div", { class: "inspect-below" });
     this.later = [];
-    if (source.can("effect")) {
+    if (source.can("ablation")) {
       below.append(this.switches.element);
       this.later.push(whenSeen(this.switches.element, (scene) => this.switches.show(scene.trace, scene)));
     }
     if (source.can("trace")) {
-      const pull = new PullPanel(below, this.context);
+      const intervention = new InterventionPanel(below, this.context);
       this.later.push(whenSeen(
-        pull.element,
-        ({ kind, layer, head, query }) => pull.show({ kind, layer, head, query }),
+        intervention.element,
+        ({ kind, layer, head, query }) => intervention.show({ kind, layer, head, query }),
       ));
     }
     if (source.can("vectors")) {

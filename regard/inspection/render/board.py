@@ -1,4 +1,4 @@
-"""The terminal as a blackboard: steps with their formula, matrices and a sentence, one colour per idea."""
+"""Board: titles, steps, matrices and tables in the terminal, with one colour per idea."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from regard.inspection.by_hand.matrices import Matrix
+Matrix = NDArray[np.float64]
 
 MOST_DECIMALS = 4
 LONGEST_LABEL = 12
@@ -25,12 +25,12 @@ ONE_ROW = ("[", "]")
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A matrix to be set.
+    """A matrix to print.
 
-    hidden   cells in the third look, a sign instead of a number
+    hidden   cells that show a sign instead of a number
     strong   cells in bold
-    signed   a plus before positive numbers, where there are negative ones
-    sums     what each row (each column, once turned) adds up to stands beside it
+    signed   print a plus before positive numbers if there are negative ones
+    sums     the sums of the rows, or of the columns once transposed, printed beside them
     """
 
     name: str
@@ -45,13 +45,13 @@ class Grid:
     strong: NDArray[np.bool_] | None = None
     signed: bool = False
     sums: tuple[str, ...] = ()
-    turned: bool = False
+    transposed: bool = False
 
-    def turn(self) -> Grid:
-        """The same with rows as columns."""
+    def transpose(self) -> Grid:
+        """The grid with rows as columns."""
         return replace(
             self,
-            name=turn_name(self.name),
+            name=transpose_name(self.name),
             values=self.values.T,
             rows=self.columns,
             columns=self.rows,
@@ -59,11 +59,11 @@ class Grid:
             column_style=self.row_style,
             hidden=None if self.hidden is None else self.hidden.T,
             strong=None if self.strong is None else self.strong.T,
-            turned=not self.turned,
+            transposed=not self.transposed,
         )
 
 
-def turn_name(name: str) -> str:
+def transpose_name(name: str) -> str:
     """Q to Qᵀ, and Qᵀ back to Q."""
     if name.endswith("ᵀ"):
         return name[:-1]
@@ -71,7 +71,7 @@ def turn_name(name: str) -> str:
 
 
 def write_numbers(values: Matrix, signed: bool = False) -> list[list[str]]:
-    """All numbers of a matrix in one format: as many decimals as they need, four at most."""
+    """All numbers of a matrix in one format, with up to four decimals as needed."""
     finite = values[np.isfinite(values)]
     largest = np.abs(finite).max(initial=0.0)
     sign = "+" if signed and (finite < 0).any() else ""
@@ -79,7 +79,7 @@ def write_numbers(values: Matrix, signed: bool = False) -> list[list[str]]:
         kind = "3e"
     else:
         kind = f"{_decimals(finite)}f"
-        values = values.round(int(kind[:-1])) + 0.0  # what rounds to zero must not be written as -0
+        values = values.round(int(kind[:-1])) + 0.0  # avoids -0
     return [[f"{number:{sign}.{kind}}" for number in row] for row in values]
 
 
@@ -89,13 +89,13 @@ def _decimals(finite: Matrix) -> int:
 
 
 def clip(label: str) -> str:
-    """A label, cut where it would push the numbers apart."""
+    """A label, shortened to the width of a column."""
     return label if cell_len(label) <= LONGEST_LABEL else set_cell_size(label, LONGEST_LABEL - 1) + "…"
 
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of equal width: a head (name, columns' labels) over a body."""
+    """A printed matrix: a head (name, column labels) over a body."""
 
     head: list[Text]
     body: list[Text]
@@ -106,7 +106,7 @@ class Block:
 
 
 def lay_out(parts: Sequence[Grid | str], width: int) -> Iterator[Text]:
-    """Grids and the signs between them as lines of text, a new row of grids where the width is used up."""
+    """Grids and the signs between them as lines of text; grids that do not fit go to a new row."""
     row: list[Block] = []
     for part in parts:
         if isinstance(part, str):
@@ -122,7 +122,7 @@ def lay_out(parts: Sequence[Grid | str], width: int) -> Iterator[Text]:
 
 
 def _join(row: Sequence[Block]) -> Iterator[Text]:
-    """Blocks side by side, their bodies beginning on one line and the signs in the middle of it."""
+    """Blocks side by side, with aligned bodies and vertically centred signs."""
     if not row:
         return
     above = max(len(block.head) for block in row)
@@ -142,10 +142,10 @@ def _join(row: Sequence[Block]) -> Iterator[Text]:
 
 
 def _bands(grid: Grid, width: int) -> Iterator[Block]:
-    """The grid as one block or, where it is wider than the screen, as several with some columns each."""
+    """The grid as one block, or as several bands of columns if it is wider than the screen."""
     whole = _set(grid)
     count = grid.values.shape[1]
-    width -= 3  # a sign may stand before it
+    width -= 3  # for a sign before it
     if whole.width <= width or count == 1:
         yield whole
         return
@@ -161,7 +161,7 @@ def _bands(grid: Grid, width: int) -> Iterator[Block]:
                 columns=grid.columns[some],
                 hidden=None if grid.hidden is None else grid.hidden[:, some],
                 strong=None if grid.strong is None else grid.strong[:, some],
-                sums=grid.sums[some] if grid.turned else grid.sums if after == count else (),
+                sums=grid.sums[some] if grid.transposed else grid.sums if after == count else (),
             )
         )
 
@@ -172,7 +172,7 @@ def _set(grid: Grid) -> Block:
         for row, hidden in zip(cells, grid.hidden, strict=True):
             row[:] = [grid.hidden_sign if out else cell for cell, out in zip(row, hidden, strict=True)]
     columns = [clip(label) for label in grid.columns]
-    feet = list(grid.sums) if grid.turned else []
+    feet = list(grid.sums) if grid.transposed else []
     widths = [
         max(map(cell_len, column)) for column in zip(*cells, *filter(None, (columns, feet)), strict=True)
     ]
@@ -193,7 +193,7 @@ def _centred(words: str, width: int, style: str) -> Text:
 
 
 def _beside(margin: int, label: str, cells: Sequence[str], widths: Sequence[int], style: str) -> Text:
-    """A line above or below the brackets, its cells over the columns."""
+    """A line above or below the brackets, aligned with the columns."""
     line = Text(_right(label, margin - 1) + " " if margin else "") + Text(" ")
     for cell, width in zip(cells, widths, strict=True):
         line.append(" " + _right(cell, width), style)
@@ -210,14 +210,14 @@ def _row(
         line.append(_right(labels[number], margin - 1), grid.row_style).append(" ")
     line.append(left, "soft")
     for column, (cell, width) in enumerate(zip(cells[number], widths, strict=True)):
-        line.append(" " + _right(cell, width), _look(grid, number, column))
+        line.append(" " + _right(cell, width), _style(grid, number, column))
     line.append(" ").append(right, "soft")
-    if grid.sums and not grid.turned:
+    if grid.sums and not grid.transposed:
         line.append(f"  Σ {grid.sums[number]}", "soft")
     return line
 
 
-def _look(grid: Grid, row: int, column: int) -> str:
+def _style(grid: Grid, row: int, column: int) -> str:
     if grid.hidden is not None and grid.hidden[row, column]:
         return "masked"
     strong = grid.strong is not None and grid.strong[row, column]
@@ -232,13 +232,13 @@ def _right(words: str, width: int) -> str:
     return " " * (width - cell_len(words)) + words
 
 
-# Each is readable on a dark ground and on a light one, with a contrast above 4.3 to both.
+# Each has a contrast above 4.3 to black and to white.
 IDEAS = {"query": "#1f7abd", "key": "#b4620d", "value": "#0c8462", "output": "#a558ad"}
 COLOURS = Theme(
     {**IDEAS, **{f"{idea}.bold": f"bold {colour}" for idea, colour in IDEAS.items()}}
     | {"soft": "#7a7a7a", "masked": "#7a7a7a"}
 )
-# For a screen that knows no more than ASCII.
+# For terminals that show only ASCII.
 PLAIN = str.maketrans(
     {
         "⎡": "[", "⎢": "[", "⎣": "[", "⎤": "]", "⎥": "]", "⎦": "]",
@@ -246,14 +246,14 @@ PLAIN = str.maketrans(
         "·": "*", "×": "x", "≈": "~", "→": "->", "█": "#", "∙": ".", "…": ".", "“": '"', "”": '"',
     }
 )  # fmt: skip
-# The same where every sign must keep its place.
+# The same with one character for each sign, for aligned lines.
 ALIGNED = PLAIN | str.maketrans({"·": ".", "→": ">", "│": "|", "∞": "8", "√": "v", "Σ": "S", "ᵀ": "T"})
 INDENT = 3
-WIDEST = 100  # longer lines of words are hard to follow
+WIDEST = 100  # characters of a line of prose
 
 
 class Board:
-    """What is written goes to a rich console, in plain text where that is no terminal."""
+    """Prints to a rich console; without a terminal, plain text."""
 
     def __init__(self, console: Console | None = None):
         self.console = console or Console(theme=COLOURS, highlight=False)
@@ -262,37 +262,37 @@ class Board:
         self._is_apart = True
 
     def write(self, markup: str) -> Text:
-        """Words with styles in brackets, in signs that this screen has."""
+        """Markup as text, in characters that the terminal has."""
         return Text.from_markup(markup.translate(PLAIN) if self.ascii else markup)
 
     def title(self, words: str) -> None:
-        """The first line of a working."""
+        """Print a title line."""
         self.gap()
         self._put(Rule(self.write(f"[bold]{words}"), style="soft", align="left"))
 
     def step(self, sign: str, name: str, formula: str = "") -> None:
-        """The heading of a step: its number, its name and its formula."""
+        """Print the heading of a step: its sign, name and formula."""
         self.gap()
         self._print(self.write(f"[bold reverse] {sign} [/] [bold]{name}[/]   {formula}"), indent=0)
 
     def say(self, words: str) -> None:
-        """A plain sentence."""
+        """Print a sentence."""
         self._print(self.write(words), WIDEST)
 
     def note(self, words: str) -> None:
-        """A remark in a softer voice."""
+        """Print a note in grey."""
         self._print(self.write(f"[soft]Note: {words}"), WIDEST)
 
-    def matrices(self, *parts: Grid | str, turned: bool = False) -> None:
-        """Grids and the signs between them; a product turned is the turned factors in reverse."""
-        parts = turn_equation(parts) if turned else parts
+    def matrices(self, *parts: Grid | str, transposed: bool = False) -> None:
+        """Print grids and the signs between them; a transposed product has its factors in reverse."""
+        parts = transpose_equation(parts) if transposed else parts
         self.gap()
         for line in lay_out([self._spell(part) for part in parts], self.width):
             self._print(self._plain(line))
         self.gap()
 
     def table(self, rows: Sequence[Sequence[Text | str]], right: Sequence[int] = (), gap: int = 1) -> None:
-        """Lines whose parts stand under each other; the columns named in `right` are flush right."""
+        """Print rows with aligned columns; the columns in `right` are right-aligned."""
         grid = Table.grid(padding=(0, gap, 0, 0))
         for column in range(max(map(len, rows))):
             grid.add_column(justify="right" if column in right else "left", overflow="fold")
@@ -303,7 +303,7 @@ class Board:
         self.gap()
 
     def lines(self, lines: Iterable[Text]) -> None:
-        """Lines that were laid out already, each kept as it is."""
+        """Print lines as they are."""
         self.gap()
         for line in lines:
             plain = Text(line.plain.translate(ALIGNED))
@@ -311,13 +311,13 @@ class Board:
         self.gap()
 
     def gap(self) -> None:
-        """An empty line, where the last one is not empty already."""
+        """Print an empty line unless the last line is empty."""
         if not self._is_apart:
             self.console.print()
         self._is_apart = True
 
     def _spell(self, part: Grid | str) -> Grid | str:
-        """Longer spellings come before the setting, which measures them."""
+        """Replace signs by their ASCII spellings before the layout measures them."""
         if isinstance(part, str) or not self.ascii:
             return part
         return replace(part, name=part.name.translate(PLAIN), hidden_sign=part.hidden_sign.translate(PLAIN))
@@ -326,7 +326,7 @@ class Board:
         return Text(text.plain.translate(PLAIN)) if self.ascii else text
 
     def _print(self, what: Text | Table, widest: int | None = None, indent: int = INDENT) -> None:
-        """Print indented, without the spaces that rich leaves at the end of a line."""
+        """Print indented, without the trailing spaces of rich."""
         options = self.console.options.update_width(min(self.width, widest or self.width))
         for segments in self.console.render_lines(what, options, pad=False):
             line = Text(" " * indent)
@@ -340,15 +340,15 @@ class Board:
         self._is_apart = False
 
 
-def turn_equation(parts: Sequence[Grid | str]) -> tuple[Grid | str, ...]:
-    """Each side of `A × B = C` turned: Bᵀ × Aᵀ = Cᵀ."""
+def transpose_equation(parts: Sequence[Grid | str]) -> tuple[Grid | str, ...]:
+    """The equation `A × B = C` transposed: Bᵀ × Aᵀ = Cᵀ."""
     sides: list[list[Grid | str]] = [[]]
     for part in parts:
         if part == "=":
             sides.append([])
         else:
-            sides[-1].append(part if isinstance(part, str) else part.turn())
-    turned: list[Grid | str] = []
+            sides[-1].append(part if isinstance(part, str) else part.transpose())
+    transposed: list[Grid | str] = []
     for side in sides:
-        turned += [*(["="] if turned else []), *reversed(side)]
-    return tuple(turned)
+        transposed += [*(["="] if transposed else []), *reversed(side)]
+    return tuple(transposed)

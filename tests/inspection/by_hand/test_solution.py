@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from regard.errors import SettingError, ShapeError
-from regard.inspection.by_hand.arithmetic import Rules, round_to_whole, similarities_by_hand, work_out
 from regard.inspection.by_hand.examples import EXAMPLES, find_example
 from regard.inspection.by_hand.problem import pose
+from regard.inspection.by_hand.solution import Rules, round_to_whole, similarities_by_hand, solve
 from regard.model.similarity import SIMILARITIES
 
 QUERY = np.array([[1.0, 2.0], [0.0, -1.0]])
@@ -21,16 +21,16 @@ KEY = np.array([[1.0, 1.0], [2.0, 0.0]])
 VALUE = np.array([[1.0, 0.0, 3.0], [0.0, 2.0, 1.0]])
 
 
-def worked(rules: Rules | None = None, **matrices):
-    """Small matrices worked out."""
-    return work_out(pose(matrices or {"q": QUERY, "k": KEY, "v": VALUE}), rules or Rules())
+def solution(rules: Rules | None = None, **matrices):
+    """Small matrices solution out."""
+    return solve(pose(matrices or {"q": QUERY, "k": KEY, "v": VALUE}), rules or Rules())
 
 
 def example(name: str, **changes):
-    """An example worked out."""
+    """An example solution out."""
     found = find_example(name)
     problem = pose(found.given, found.words, found.query_words, found.key_width)
-    return work_out(problem, Rules(**{**found.rules, **changes}))
+    return solve(problem, Rules(**{**found.rules, **changes}))
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ def test_words_in_context():
 
 
 def test_steps_equal_numpy():
-    found = worked(Rules(temperature=2.0))
+    found = solution(Rules(temperature=2.0))
     scores = QUERY @ KEY.T
     weights = softmax(scores / np.sqrt(2) / 2)
     assert found.scores == pytest.approx(scores)
@@ -106,24 +106,24 @@ def test_steps_equal_numpy():
     ],
 )
 def test_what_the_scores_are_divided_by(rules, divisor):
-    found = worked(rules)
+    found = solution(rules)
     assert found.divisor == pytest.approx(divisor)
     assert found.scaled == pytest.approx(found.scores / divisor)
 
 
 def test_cosine_of_equal_and_opposite_directions():
-    found = worked(Rules(similarity="cosine"), q=[[3, 4]], k=[[6, 8], [-3, -4]])
+    found = solution(Rules(similarity="cosine"), q=[[3, 4]], k=[[6, 8], [-3, -4]])
     assert found.scores == pytest.approx(np.array([[1.0, -1.0]]))
 
 
 def test_a_mask_and_causality_hide_together():
-    found = worked(Rules(causal=True, mask=np.array([[True, True], [False, True]])))
+    found = solution(Rules(causal=True, mask=np.array([[True, True], [False, True]])))
     assert np.isneginf(found.masked).tolist() == [[False, True], [True, False]]
     assert found.output == pytest.approx(VALUE)
 
 
 def test_a_query_that_may_look_at_nothing_gets_zeros():
-    found = worked(Rules(mask=np.array([[False, False], [True, True]]), decimals=1))
+    found = solution(Rules(mask=np.array([[False, False], [True, True]]), decimals=1))
     assert found.rounded is not None
     assert not found.weights[0].any()
     assert not found.exponentials[0].any()
@@ -170,7 +170,7 @@ def test_by_hand_are_the_measures_without_trained_weights(monkeypatch):
     assert similarities_by_hand() == ["cosine", "dot", "scaled-dot"]
     monkeypatch.setitem(SIMILARITIES, "mine", SIMILARITIES["dot"])
     assert "mine" in similarities_by_hand()
-    assert worked(Rules(similarity="mine")).scores == pytest.approx(QUERY @ KEY.T)
+    assert solution(Rules(similarity="mine")).scores == pytest.approx(QUERY @ KEY.T)
 
 
 @pytest.mark.parametrize(
@@ -190,20 +190,20 @@ def test_by_hand_are_the_measures_without_trained_weights(monkeypatch):
 )
 def test_a_wrong_rule(rules, message):
     with pytest.raises((SettingError, ShapeError), match=message):
-        worked(Rules(**rules))
+        solution(Rules(**rules))
 
 
 def test_scores_alone_need_the_width_of_the_keys():
     with pytest.raises(SettingError, match="add --d-k"):
-        worked(scores=[[1, 2]])
+        solution(scores=[[1, 2]])
     with pytest.raises(SettingError, match="cosine compares Q with K"):
-        worked(Rules(similarity="cosine"), scores=[[1, 2]])
-    assert worked(Rules(scale=False), scores=[[1, 2]]).scaled.tolist() == [[1, 2]]
+        solution(Rules(similarity="cosine"), scores=[[1, 2]])
+    assert solution(Rules(scale=False), scores=[[1, 2]]).scaled.tolist() == [[1, 2]]
 
 
 def test_causality_needs_as_many_queries_as_keys():
     with pytest.raises(ShapeError, match="1 queries and 2 keys"):
-        worked(Rules(causal=True), q=[[1, 0]], k=KEY)
+        solution(Rules(causal=True), q=[[1, 0]], k=KEY)
 
 
 SHARES = arrays(

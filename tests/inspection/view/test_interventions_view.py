@@ -1,4 +1,4 @@
-"""Rows pulled by hand, rival words, two sentences side by side: the arithmetic behind the panels."""
+"""Interventions, rival words, two sentences side by side: the arithmetic behind the panels."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ PLACE = {"kind": "cross", "layer": 0, "head": 1, "query": 2}
 
 
 def test_weight_moves_from_one_word_to_another(run):
-    row = run("pulling.js", "it.moveWeight(asked.row, asked.words, 1, 2, 0.3)", row=ROW, words=WORDS)
+    row = run("interventions.js", "it.moveWeight(asked.row, asked.words, 1, 2, 0.3)", row=ROW, words=WORDS)
     np.testing.assert_allclose(row, [0.1, 0.2, 0.1, 0.3, 0.3])  # pieces keep their proportion
 
 
 def test_no_more_is_moved_than_there_is(run):
-    row = run("pulling.js", "it.moveWeight(asked.row, asked.words, 1, 0, 5)", row=ROW, words=WORDS)
+    row = run("interventions.js", "it.moveWeight(asked.row, asked.words, 1, 0, 5)", row=ROW, words=WORDS)
     np.testing.assert_allclose(row, [0.7, 0, 0, 0, 0.3])
-    assert run("pulling.js", "it.moveWeight(asked.row, asked.words, 1, 1, 0.2)", row=ROW, words=WORDS) == ROW
+    assert (
+        run("interventions.js", "it.moveWeight(asked.row, asked.words, 1, 1, 0.2)", row=ROW, words=WORDS)
+        == ROW
+    )
 
 
 def test_a_typed_weight_scales_the_others(run):
-    told = run("pulling.js", "it.setWeight(asked.row, asked.words, 3, 0.65)", row=ROW, words=WORDS)
+    told = run("interventions.js", "it.setWeight(asked.row, asked.words, 3, 0.65)", row=ROW, words=WORDS)
     np.testing.assert_allclose(told["row"], [0.05, 0.2, 0.1, 0.0, 0.65])
     assert told["factor"] == pytest.approx(0.5)
 
 
 def test_what_a_word_with_everything_gives_up_goes_to_the_others_alike(run):
     words = [{"positions": [0]}, {"positions": [1]}, {"positions": [2]}, {"positions": [3], "hidden": True}]
-    told = run("pulling.js", "it.setWeight([1, 0, 0, 0], asked.words, 0, 0.5)", words=words)
+    told = run("interventions.js", "it.setWeight([1, 0, 0, 0], asked.words, 0, 0.5)", words=words)
     assert told == {"row": [0.5, 0.25, 0.25, 0], "factor": None}
 
 
 @pytest.mark.parametrize("weight", [-1, 0, 0.123, 1, 7])
 def test_every_row_is_one_that_the_model_takes(run, weight):
     told = run(
-        "pulling.js",
+        "interventions.js",
         "it.setWeight(asked.row, asked.words, 1, asked.weight)",
         row=ROW,
         words=WORDS,
@@ -48,24 +51,31 @@ def test_every_row_is_one_that_the_model_takes(run, weight):
     assert abs(sum(told["row"]) - 1) < TOLERANCE / 1e6
 
 
-def test_a_row_as_it_was_is_no_pull(run):
-    pull = {**PLACE, "row": [0.5, 0.5]}
-    asked = {"pull": pull, "other": {**pull, "head": 3}}
-    assert run("pulling.js", "it.withPull([asked.other], asked.pull, [0.5, 0.5])", **asked) == [
-        asked["other"]
-    ]
-    assert run("pulling.js", "it.withPull([asked.pull], asked.pull, [0.4, 0.6])", **asked) == [pull]
+def test_a_row_as_it_was_is_no_intervention(run):
+    intervention = {**PLACE, "row": [0.5, 0.5]}
+    asked = {"intervention": intervention, "other": {**intervention, "head": 3}}
+    assert run(
+        "interventions.js", "it.withIntervention([asked.other], asked.intervention, [0.5, 0.5])", **asked
+    ) == [asked["other"]]
+    assert run(
+        "interventions.js",
+        "it.withIntervention([asked.intervention], asked.intervention, [0.4, 0.6])",
+        **asked,
+    ) == [intervention]
 
 
 def test_the_same_part_moves_in_every_head(run):
     rows = [{**PLACE, "head": 0, "row": [0.8, 0.2]}, {**PLACE, "head": 1, "row": [0.4, 0.6]}]
     words = [{"positions": [0]}, {"positions": [1]}]
     moved = run(
-        "pulling.js", "it.moveEverywhere([], asked.rows, asked.words, 0, 1, 0.5)", rows=rows, words=words
+        "interventions.js",
+        "it.moveEverywhere([], asked.rows, asked.words, 0, 1, 0.5)",
+        rows=rows,
+        words=words,
     )
-    np.testing.assert_allclose([pull["row"] for pull in moved], [[0.4, 0.6], [0.2, 0.8]])
+    np.testing.assert_allclose([intervention["row"] for intervention in moved], [[0.4, 0.6], [0.2, 0.8]])
     again = run(
-        "pulling.js",
+        "interventions.js",
         "it.moveEverywhere(asked.moved, asked.rows, asked.words, 0, 1, 0)",
         moved=moved,
         rows=rows,

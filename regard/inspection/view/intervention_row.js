@@ -1,32 +1,32 @@
-/** The row that is pulled, word by word: the model's own weight, the one it has now, and a field to type another. */
+/** The row that is changed, word by word: the model's own weight, the one it has now, and a field to type another. */
 
 import { make, fill, digits } from "./dom.js";
 import { track } from "./share_table.js";
-import { sharesOf } from "./pulling.js";
+import { sharesOf } from "./interventions.js";
 
 const LEAST = 5e-5; // a smaller change does not show in four digits
 
 /** The table; show({words, original, row}) as often as needed, ontype(word, text) when somebody types a weight. */
-export class PullRow {
+export class InterventionRow {
   constructor({ ontype }) {
     this.ontype = ontype;
-    this.element = make("div", { class: "pull-row" });
+    this.element = make("div", { class: "intervention-row" });
   }
 
   show({ words, original, row }) {
     const [before, now] = [original, row].map((weights) => sharesOf(weights, words));
     Object.assign(this, { words, before, now });
     const heads = ["word", "the model's own", "now", "bar"].map((text) => make("th", { scope: "col", text }));
-    const active = document.activeElement?.dataset?.pullWord;
+    const active = document.activeElement?.dataset?.interventionWord;
     const table = make(
       "table",
-      { class: "pull-table" },
+      { class: "intervention-table" },
       make("caption", { class: "unseen", text: "The row, word by word" }),
       make("thead", {}, make("tr", {}, heads)),
       make("tbody", {}, words.map((word, number) => !word.hidden && this.line(word, number))),
     );
     fill(this.element, table);
-    if (active !== undefined) this.element.querySelector(`[data-pull-word="${active}"]`)?.focus();
+    if (active !== undefined) this.element.querySelector(`[data-intervention-word="${active}"]`)?.focus();
   }
 
   /** The row for a file. */
@@ -39,7 +39,7 @@ export class PullRow {
     const [before, now] = [this.before[number], this.now[number]];
     const input = make("input", {
       type: "number", min: 0, max: 1, step: "any", value: digits(now, 4), "aria-label": `Weight of ${text}`,
-      "data-pull-word": number, onchange: () => this.ontype(number, input.value),
+      "data-intervention-word": number, onchange: () => this.ontype(number, input.value),
     });
     return make(
       "tr",
