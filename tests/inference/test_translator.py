@@ -477,6 +477,10 @@ def test_impossible_options_are_refused_at_once(translator, option, line):
     ],
 )
 def test_parts_are_joined_with_the_spaces_of_their_language(translator, texts, gaps, expected):
-    nothing = Tokens(translator.tokenizers.target, [], [])
-    parts = [Translation(text, 0.0, 0.0, nothing) for text in texts]
-    assert joined(parts, gaps, translator.tokenizers.target).text == expected
+    target = translator.tokenizers.target
+    spelled = [target.encode(text) for text in texts]
+    tokens = [Tokens(target, ids, [0.0] * len(ids)) for ids in spelled]
+    parts = [Translation(text, 0.0, 0.0, each) for text, each in zip(texts, tokens, strict=True)]
+    found = joined(parts, gaps)
+    assert found.text == expected
+    assert "".join(token.text for token in found.tokens) == expected
