@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
     from regard.model.watch import watch
-    from regard.runs.run import train
+    from regard.runs.run import resume, train
     from regard.text.tokenizer import Tokenizer
     from regard.training.trainer import Trainer
 
@@ -32,6 +32,7 @@ __all__ = [
     "build_model",
     "inspect",
     "load",
+    "resume",
     "train",
     "watch",
 ]
@@ -47,6 +48,7 @@ _HOMES = {
     "build_model": "regard.model.transformer",
     "inspect": "regard.inspection.inspection",
     "load": "regard.inference.loading",
+    "resume": "regard.runs.run",
     "train": "regard.runs.run",
     "watch": "regard.model.watch",
 }

@@ -56,7 +56,7 @@ def test_loading_torch_would_be_noticed():
 
 def test_the_names_that_a_user_meets_first_are_there():
     first = {
-        "load", "train", "inspect", "Translator", "Writer", "Reader", "Tokenizer", "ModelConfig",
+        "load", "train", "resume", "inspect", "Translator", "Writer", "Reader", "Tokenizer", "ModelConfig",
         "build_model", "Trainer", "watch",
     }  # fmt: skip
     assert first | {"RegardError"} == set(regard.__all__)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ import numpy as np
 
 from regard.checkpoints.reading import FolderFiles, MappedWeights, quoted
 from regard.checkpoints.shapes import weight_shapes
-from regard.checkpoints.writing import new_folder, write_json, write_tensors
+from regard.checkpoints.writing import new_folder, read_replaceable, write_json, write_tensors
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.text.pair import JOINT, SOURCE, TARGET, Tokenizers
@@ -57,7 +58,8 @@ class ModelFolder:
 
     def tokenizers(self) -> Tokenizers:
         """The tokenizers of the folder, none with an id that the model has no word for."""
-        found, config = Tokenizers.load(self.path, self.tokenizer_files), self.config
+        found = read_replaceable(self.path, lambda folder: Tokenizers.load(folder, self.tokenizer_files))
+        config = self.config
         target_size = config.target_vocabulary or config.vocabulary
         for tokenizer, size in ((found.source, config.vocabulary), (found.target, target_size)):
             if tokenizer.vocabulary > size:
@@ -110,13 +112,26 @@ def write_model(
         tokenizers.save(folder)
 
 
+def copy_model(checkpoint: Path, folder: Path) -> None:
+    """Make a folder that of the model in a checkpoint, without the training state."""
+    with new_folder(folder, replace=True) as making:
+        for name in (CONFIG, WEIGHTS, JOINT, SOURCE, TARGET):
+            if (checkpoint / name).exists():
+                shutil.copyfile(checkpoint / name, making / name)
+
+
 def read_folder(folder: str | Path) -> ModelFolder:
-    """Check the files of a model in a folder and read what they say.
+    """Check the files of a model in a folder and read what they say; a run may replace them meanwhile.
 
     The header of the weights is compared with the config before any number is read. What else is in the
     folder, such as the training state of a checkpoint, has to be there; whoever reads it verifies it.
     """
-    files = FolderFiles.sealed(Path(folder))
+    read = read_replaceable(Path(folder), _read_folder)
+    return replace(read, path=Path(folder))
+
+
+def _read_folder(folder: Path) -> ModelFolder:
+    files = FolderFiles.sealed(folder)
     for name in (CONFIG, WEIGHTS):
         if name not in files:
             raise CheckpointError(f"{folder} is no model folder: its manifest lists no {name}")

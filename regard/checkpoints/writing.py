@@ -11,14 +11,16 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from regard.errors import CheckpointError
+from regard.errors import CheckpointError, RegardError
+
+Value = TypeVar("Value")
 
 MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 1
@@ -132,7 +134,30 @@ def _put_in_place(making: Path, target: Path) -> None:
 def standing(target: Path) -> Path:
     """Where a folder is to be read: under its name, or set aside where its writer stopped between renames."""
     aside = target.parent / f"{REPLACED}{target.name}"
-    return aside if aside.is_dir() and not target.exists() else target
+    try:
+        return aside if not target.exists() and aside.is_dir() else target
+    except OSError:  # a name that is too long, a folder that nobody may enter
+        return target
+
+
+def read_replaceable(folder: Path, read: Callable[[Path], Value]) -> Value:
+    """Read a folder that its writer may replace at any moment; where it did meanwhile, read it again."""
+    while True:
+        before = _version(folder)
+        try:
+            return read(standing(folder))
+        except (RegardError, OSError):
+            if _version(folder) == before:
+                raise
+
+
+def _version(folder: Path) -> tuple[int, int] | None:
+    """What tells a folder from the one that replaces it; None between the two."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 def remove_folder(folder: Path) -> None:
@@ -142,13 +167,13 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(away, ignore_errors=True)
 
 
-def sweep(parent: Path) -> None:
-    """Clear away what writers that were killed left behind; only for whoever writes here alone."""
-    for left in parent.glob(f"{REPLACED}*"):
+def sweep(parent: Path, name: str = "*") -> None:
+    """Clear away what killed writers of folders left behind; only for whoever writes folders of that name."""
+    for left in parent.glob(f"{REPLACED}{name}"):
         target = parent / left.name.removeprefix(REPLACED)
         if not target.exists():  # killed between two renames: the old one is all there is
             left.rename(target)
-    for left in [*parent.glob(f"{UNFINISHED}*"), *parent.glob(f"{REPLACED}*")]:
+    for left in [*parent.glob(f"{UNFINISHED}{name}-*"), *parent.glob(f"{REPLACED}{name}")]:
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
         else:

@@ -24,6 +24,7 @@ Examples:
   regard train classification --labelled a.tsv --set model.from=runs/masked
   regard train mine.toml --set training.steps=200             a run file of your own
   regard train --resume runs/book                             go on where it stood
+  regard train --resume runs/book/checkpoints/step-00000200   go on from an earlier step
 """
 
 
@@ -43,7 +44,10 @@ def train(
     test: Annotated[list[str] | None, files("The same as one file.")] = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="A new folder for the run.")] = None,
-    resume: Annotated[Path | None, typer.Option(metavar="DIR", help="Go on with a run.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN|CHECKPOINT", help="Go on, from the newest checkpoint or this one."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a run's report anew.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the processor.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
@@ -72,7 +76,7 @@ def train(
 
     changes = read_overrides(settings or [])
     if resume is not None:
-        _check_alone("--resume DIR", "is about a run that exists", recipe, out)
+        _check_alone("--resume", "is about a run that exists", recipe, out)
         given = merged(room.as_settings(files, machine), changes)
         return _print_run(room.resume(resume, given, not quiet, tensorboard), as_json)
     run = room.train(
@@ -117,7 +121,7 @@ def _needed(recipe: str | None) -> str:
     from regard.errors import UsageError
 
     if recipe is None:
-        raise UsageError("no recipe was named; regard train --list shows them, and --resume DIR goes on")
+        raise UsageError("no recipe was named; regard train --list shows them, and --resume RUN goes on")
     return recipe
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.folder import CONFIG, ModelFolder, load_model, read_folder
 from regard.checkpoints.reading import FolderFiles, quoted
-from regard.checkpoints.writing import MANIFEST
+from regard.checkpoints.writing import MANIFEST, standing
 from regard.errors import CheckpointError, SettingError, UnknownName, UsageError, nearest
 from regard.model.config import ModelConfig
 
@@ -68,12 +68,12 @@ def model_folder(path: str | Path) -> Path:
     """The model folder meant: this one, or the one inside a run's folder."""
     path = Path(path)
     for folder in (path, path / "model"):
-        if _holds(folder, MANIFEST):
+        if _holds(standing(folder), MANIFEST):
             return folder
     if _holds(path, RUN_FILE):
         raise CheckpointError(
-            f"{path} is a run that has no model yet; regard train --resume {path} brings it to its end, "
-            "or name one of its checkpoints"
+            f"{path} is a run that has no model before its first checkpoint; wait for it, or go on with "
+            f"regard train --resume {path}"
         )
     return path
 

@@ -5,7 +5,7 @@ run.json         versions, threads, device and seed, what was read and skipped
 text/            tokenizers, labels, and the token files that were made once
 checkpoints/     states to resume from; weights/ those kept to be looked at
 metrics.jsonl    a line for each step, validation and checkpoint, with its time
-model/           the model folder that the run was for
+model/           the model of the best validation so far, or of the newest checkpoint before there is one
 report.html      the course of it all, curves/ the same as pictures
 remembered/      known translations as the model met them, where `regard remember` was asked for them
 """
@@ -27,7 +27,7 @@ from regard.runs.tables import DataTable
 from regard.runs.toml import read_toml
 from regard.training.lock import NAME as LOCK
 from regard.training.lock import Lock
-from regard.training.saves import is_disk_full, no_room
+from regard.training.saves import STEP, is_disk_full, no_room
 
 # How tables are read, which a run knows.
 READING = {"format", "columns", "text_column", "label_column", "header", "lines"}
@@ -94,6 +94,16 @@ class RunFolder:
             return read_json(self.path / "run.json")
         except CheckpointError:
             return {}
+
+
+def find_run(path: Path) -> tuple[RunFolder, Path | None]:
+    """The run that is meant by its folder or by one of its checkpoints, and that checkpoint."""
+    whole = path.absolute()
+    if whole.parent.name != "checkpoints" or not (whole.parents[1] / "recipe.toml").is_file():
+        return RunFolder(path), None
+    if not whole.name.removeprefix(STEP).isdecimal():
+        raise UsageError(f"{path} is no checkpoint to go on from; name one that is called step-N")
+    return RunFolder(whole.parents[1]), whole
 
 
 def run_of(model: Path) -> RunFolder | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.folder import load_model, save_model, stored_weights
+from regard.checkpoints.folder import copy_model, stored_weights
+from regard.checkpoints.writing import standing, sweep
 from regard.inference.loading import load
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
@@ -22,7 +23,7 @@ from regard.runs.identity import Digests, Identity, TextIdentity, file_digests, 
 from regard.runs.machine import facts, settle
 from regard.runs.material import Material, gather, gather_again, make_model, read_start
 from regard.runs.metrics import MetricsFile, read_metrics
-from regard.runs.place import RunFolder, claimed, free_name, full_disk_told
+from regard.runs.place import RunFolder, claimed, find_run, free_name, full_disk_told
 from regard.runs.recipe import Recipe
 from regard.runs.report import write_report
 from regard.runs.tasks.measuring import TASKS
@@ -35,7 +36,7 @@ from regard.text.reading import Paths
 from regard.text.respelling import respelled
 from regard.text.turning import both_ways
 from regard.training.changes import Changes
-from regard.training.events import Event, Observer, Resumed
+from regard.training.events import Event, Observer, Resumed, Saved
 from regard.training.objectives import build_objective
 from regard.training.randomness import seed_everything
 from regard.training.saves import Saves, megabytes
@@ -131,16 +132,20 @@ def start(
 
 
 def resume(
-    out: str | Path,
+    path: str | Path,
     settings: dict[str, Any] | None = None,
     show: bool = True,
     tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Go on with the run in a folder, from its newest checkpoint without damage."""
+    """Go on with a run. `path` is its folder or one of its checkpoints.
+
+    With the folder it is the newest checkpoint without damage. One that is named must be without damage, and
+    later ones are then abandoned. `settings` replaces what the run's recipe says, table by table.
+    """
     if tensorboard:
         check_tensorboard()
-    return finish(prepare_again(out, settings), show, tensorboard, observers)
+    return finish(prepare_again(path, settings), show, tensorboard, observers)
 
 
 def prepare(recipe: Recipe, out: Path) -> Prepared:
@@ -157,13 +162,13 @@ def prepare(recipe: Recipe, out: Path) -> Prepared:
     return Prepared(recipe, material, folder, trainer)
 
 
-def prepare_again(out: str | Path, settings: dict[str, Any] | None = None) -> Prepared:
+def prepare_again(path: str | Path, settings: dict[str, Any] | None = None) -> Prepared:
     """The same for a run that exists, with some settings replaced where that does not make it another."""
-    folder = RunFolder(Path(out))
+    folder, named = find_run(Path(path))
     before = folder.recipe()
     recipe = before.changed(settings or {})
     recipe = replace(recipe, data=with_absolute_paths(recipe.data), training=settle(recipe.training))
-    checkpoint = Saves(folder.path).newest_good()
+    checkpoint = Saves(folder.path).newest_good() if named is None else standing(named)
     if checkpoint is None:
         recipe_changes(before, recipe)
         material = gather(recipe, folder.text)
@@ -184,12 +189,12 @@ def finish(
     observers: Sequence[Observer] = (),
     report: bool = True,
 ) -> Run:
-    """Train to the end, keep the best model, and write the report whatever ends the training."""
+    """Train to the end; the best model is in model/ meanwhile, and a report is written whatever ends it."""
     folder, trainer, metrics = run.folder, run.trainer, MetricsFile(run.folder.metrics)
     with ExitStack() as closing:
         if report:
             closing.callback(_report, folder)
-        told: list[Observer] = [_Once(lambda: folder.write_recipe(run.recipe)), metrics]
+        told: list[Observer] = [_Upkeep(run), metrics]
         told += [TensorBoardEvents(folder.path / "tensorboard")] if tensorboard else []
         told += [_introduced(run)] if show else []
         for one in told:
@@ -200,7 +205,6 @@ def finish(
         elif run.goes_on:
             metrics.begin_anew()
         outcome = trainer.train()
-        _keep(outcome, run)
     return Run(
         load(folder.model),
         folder.path,
@@ -249,16 +253,40 @@ def _settled(recipe: Recipe) -> Recipe:
     return replace(recipe, data=data, model={**recipe.model, **begins}, training=training)
 
 
-class _Once:
-    """An observer that does one thing once training runs, when the run's folder is surely ours."""
+class _Upkeep:
+    """An observer that keeps a run's recipe.toml and model/ up to date.
 
-    def __init__(self, act: Callable[[], None]):
-        self.act, self.done = act, False
+    model/ is the model of the best checkpoint, and while no validation has found a best, of the newest one.
+    """
+
+    def __init__(self, run: Prepared):
+        self.run, self._begun = run, False
 
     def __call__(self, event: Event) -> None:
-        if not self.done and not isinstance(event, Resumed):
-            self.done = True
-            self.act()
+        """Act on a saved checkpoint, and on the first event for which the Trainer holds the folder's lock."""
+        if isinstance(event, Resumed):
+            return
+        if not self._begun:
+            self._begun = True
+            self._begin()
+        if isinstance(event, Saved):
+            self._keep_model(event.step, event.path)
+
+    def _begin(self) -> None:
+        folder, progress = self.run.folder, self.run.trainer.progress
+        folder.write_recipe(self.run.recipe)
+        sweep(folder.model.parent, folder.model.name)
+        if self.run.checkpoint is not None:  # the model there may be of later steps, now abandoned
+            step = progress.best.step if progress.best is not None else progress.step
+            self._keep_model(step, self._checkpoint(step))
+
+    def _keep_model(self, step: int, path: Path) -> None:
+        best = self.run.trainer.progress.best
+        if path == self._checkpoint(step) and (best is None or best.step == step):
+            copy_model(path, self.run.folder.model)
+
+    def _checkpoint(self, step: int) -> Path:
+        return Saves(self.run.folder.path).path(step)
 
 
 def _trainer(
@@ -297,18 +325,6 @@ def _trainer(
         extra=words.to_json(),
         run=identity.to_json(),
     )
-
-
-def _keep(outcome: Outcome, run: Prepared) -> None:
-    """The best checkpoint as the run's model folder, or the last weights where none was best."""
-    words, objective, folder = run.material.words, run.recipe.objective, run.folder.model
-    if outcome.best_folder is not None:
-        model = load_model(outcome.best_folder)
-        save_model(folder, model, words.tokenizers, objective, words.to_json(), replace=True)
-    else:
-        with run.trainer.averaged():
-            last: Any = run.trainer.module.model
-            save_model(folder, last, words.tokenizers, objective, words.to_json(), replace=True)
 
 
 def _best_scores(folder: RunFolder, outcome: Outcome) -> dict[str, float]:

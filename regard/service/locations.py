@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoints.reading import read_json
-from regard.checkpoints.writing import MANIFEST
+from regard.checkpoints.writing import MANIFEST, standing
 from regard.demo.story.model_store import FACTS, RECIPES
 from regard.errors import CheckpointError, UsageError
 
@@ -55,7 +55,7 @@ def find_home(path: Path) -> Home:
         around = path.absolute().parent
         is_run = path.absolute().name == "model" and (around / METRICS).is_file()
         return Home(path, around if is_run else None)
-    if (path / "model" / MANIFEST).is_file():
+    if (standing(path / "model") / MANIFEST).is_file():
         return Home(path / "model", path)
     kept = list(Home(path, path).snapshots().values())
     if kept:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from math import prod
 from pathlib import Path
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.folder import ModelFolder, read_folder
-from regard.checkpoints.writing import MANIFEST
+from regard.checkpoints.writing import MANIFEST, standing
 from regard.demo.story.model_store import COMMANDS, Place, find_place
 from regard.errors import RegardError, UsageError, nearest
 from regard.service.demo_training import Learning
@@ -135,12 +136,13 @@ class Entry:
         return course(self.trained_home if run is None else Home(run, run))
 
     def loaded(self, snapshot: int | None = None) -> Loaded:
-        """The model, or as it was at a step; loaded when it is first asked for."""
+        """The model, or as it was at a step; loaded when first asked for, and again where it was replaced."""
         with self._loading:
             path = self._path(snapshot)
-            if path in self._loaded:
+            held = self._loaded.get(path)
+            if held is not None and _key(path) in (None, held.key):
                 self._loaded.move_to_end(path)
-                return self._loaded[path]
+                return held
             self._loaded[path] = loaded = self._load(path)
             self._let_go(self.trained_home.model)
             return loaded
@@ -156,12 +158,10 @@ class Entry:
         return kept[snapshot]
 
     def _load(self, path: Path) -> Loaded:
-        from hashlib import sha256
-
         from regard.inference.loading import load
 
         try:
-            key = sha256((path / MANIFEST).read_bytes()).hexdigest()
+            key = _key(path) or ""
             return Loaded(load(path), key)
         except (RegardError, OSError) as error:
             log.warning("cannot load %s: %s", path, error)
@@ -173,6 +173,14 @@ class Entry:
         most = min(32, max(2, HELD // max(stored, 1)))
         while len(self._loaded) > most:
             del self._loaded[next(path for path in self._loaded if path != model)]
+
+
+def _key(path: Path) -> str | None:
+    """What tells a model from another; None where its folder is gone."""
+    try:
+        return sha256((standing(path) / MANIFEST).read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 class Models:

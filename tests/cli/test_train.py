@@ -88,6 +88,19 @@ def test_what_may_change_on_the_way_can_be_given_as_options(capsys, trained, tmp
     assert "this would be another run: training.seed 1, now 9" in one_line(capsys)
 
 
+def test_a_run_goes_on_from_a_checkpoint_on_the_command_line(capsys, trained, tmp_path):
+    moved = shutil.copytree(trained, tmp_path / "run")
+    newest = max((moved / "checkpoints").glob("step-*"))
+    steps = int(newest.name[5:]) + 1
+    assert (
+        run(["train", "--resume", str(newest), "--set", f"training.steps={steps}", "--quiet", "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["step"] == steps
+    (newest / "training.json").unlink()
+    assert run(["train", "--resume", str(newest), "--quiet"]) == 1
+    assert "training.json is missing" in one_line(capsys)
+
+
 def test_progress_goes_to_stderr_and_results_to_stdout(capsys, tmp_path):
     files = builtin_data("classification", tmp_path)
     out = str(tmp_path / "run")
@@ -187,6 +200,7 @@ def test_a_signal_saves_and_the_run_goes_on(tmp_path, capsys):
     assert process.returncode == 143
     assert printed[1].startswith("error: ended by signal 15 after step ")
     assert printed[1].count("\n") == 1
+    assert run(["complete", str(out), "a b", "--max-tokens", "2"]) == 0
     done = max(event["step"] for event in read_metrics(out / "metrics.jsonl"))
     assert run(["train", "--resume", str(out), "--set", f"training.steps={done + 2}", "--quiet"]) == 0
     steps = [event["step"] for event in read_metrics(out / "metrics.jsonl") if event["event"] == "step"]

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,19 @@ from torch import nn
 
 import regard
 from regard.checkpoints.folder import load_model, read_folder
-from regard.errors import DataError, RegardError, SettingError, TrainingError, UsageError
+from regard.errors import (
+    CheckpointError,
+    DataError,
+    Interrupted,
+    RegardError,
+    SettingError,
+    TrainingError,
+    UsageError,
+)
 from regard.runs.metrics import read_metrics
 from regard.runs.place import free_name
 from regard.runs.recipe import Recipe
-from regard.runs.run import prepare, resume, train
+from regard.runs.run import finish, prepare, resume, train
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.task import Held
 from regard.runs.tasks.translation import TranslationTask
@@ -30,7 +39,7 @@ from regard.text.pair import Tokenizers
 from regard.text.sequences import Data, Sequences
 from regard.text.splitting import HeldOut
 from regard.text.tokenizer import Tokenizer
-from regard.training.events import Validation
+from regard.training.events import Saved, StepDone, Validation
 from regard.training.saves import Saves
 
 
@@ -216,6 +225,76 @@ def test_a_kill_right_after_a_save_leaves_no_gap_in_the_metrics(tmp_path, small_
         events = [(event["event"], event["step"]) for event in read_metrics(image / "metrics.jsonl")]
         assert [step for name, step in events if name == "step"] == list(range(1, 9))
         assert [step for name, step in events if name == "validation"] == [2, 4, 6, 8]
+
+
+def same_model(folder: Path, checkpoint: Path) -> bool:
+    names = {path.name for path in folder.iterdir()} - {"manifest.json"}
+    assert {"config.json", "model.safetensors", "tokenizer.json"} == names
+    return all((folder / name).read_bytes() == (checkpoint / name).read_bytes() for name in names)
+
+
+def test_the_model_of_a_run_is_its_best_so_far_at_any_moment(tmp_path, writing):
+    training = {"steps": 8, "warmup": 0, "save_every": 1, "validate_every": 3}
+    run = prepare(writing.changed({"training": training}), tmp_path / "x")
+    losses = iter([0.5, 0.2, 0.3])
+    run.trainer.validate = lambda _: Validation({"loss": next(losses)})
+    best_at = {1: 1, 2: 2, 3: 3, 4: 3, 5: 3, 6: 6, 7: 6, 8: 6}
+    seen: list[int] = []
+
+    def look(event):
+        if isinstance(event, Saved):
+            seen.append(event.step)
+            best = tmp_path / "x" / "checkpoints" / f"step-{best_at[event.step]:08}"
+            assert same_model(tmp_path / "x" / "model", best)
+            assert regard.load(tmp_path / "x").complete("a b", max_tokens=2, seed=1).tokens
+
+    finish(run, show=False, observers=[look], report=False)
+    assert seen == [*range(1, 9)]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are other there")
+def test_a_run_that_was_interrupted_has_a_model(tmp_path, writing):
+    run = prepare(writing.changed({"training": {"steps": 8, "warmup": 0}}), tmp_path / "x")
+    with pytest.raises(Interrupted):
+        finish(run, False, False, [kill_after(2)], report=False)
+    assert same_model(tmp_path / "x" / "model", tmp_path / "x" / "checkpoints" / "step-00000002")
+
+
+def kill_after(step: int):
+    def observe(event):
+        if isinstance(event, StepDone) and event.step == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return observe
+
+
+def test_a_run_goes_on_from_a_checkpoint_that_is_named(tmp_path, small_run):
+    folder = small_run("writing", tmp_path, training={"keep_last": 9, "keep_weights_every": 1}).folder
+    earlier = folder / "checkpoints" / "step-00000002"
+    run = regard.resume(earlier, {"training": {"steps": 3, "validate_every": None}}, show=False)
+    assert (run.step, run.folder) == (3, folder)
+    events = [(event["event"], event["step"]) for event in read_metrics(folder / "metrics.jsonl")]
+    assert [step for name, step in events if name == "step"] == [1, 2, 3]
+    assert sorted(path.name for path in (folder / "weights").iterdir())[-1] == "step-00000003"
+    best = max(step for name, step in events if name == "validation")
+    assert same_model(folder / "model", folder / "checkpoints" / f"step-{best:08}")
+
+
+def test_a_named_checkpoint_that_cannot_be_used_is_refused(tmp_path, small_run):
+    folder = small_run("writing", tmp_path).folder
+    before = (folder / "metrics.jsonl").read_bytes()
+    last = folder / "checkpoints" / "step-00000004"
+    damaged = bytearray((last / "training.safetensors").read_bytes())
+    damaged[-1] ^= 1
+    (last / "training.safetensors").write_bytes(damaged)
+    with pytest.raises(CheckpointError, match=r"training\.safetensors is damaged"):
+        resume(last, show=False)
+    with pytest.raises(CheckpointError, match="step-00000009 is no folder"):
+        resume(folder / "checkpoints" / "step-00000009", show=False)
+    last.rename(last.with_name("abandoned-step-00000004"))
+    with pytest.raises(UsageError, match="no checkpoint to go on from; name one that is called step-N"):
+        resume(last.with_name("abandoned-step-00000004"), show=False)
+    assert (folder / "metrics.jsonl").read_bytes() == before
 
 
 def test_a_report_that_cannot_be_written_does_not_hide_the_model(tmp_path, small_run, monkeypatch, caplog):

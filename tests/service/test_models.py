@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from regard.checkpoints.folder import copy_model
 from regard.errors import CheckpointError, UsageError
 from regard.service.http_errors import NotReady, NotThere
 from regard.service.locations import find_home, name_of
@@ -56,6 +57,9 @@ def test_a_run_that_goes_on_is_followed(demo_run, tmp_path):
     shutil.copytree(demo_run / "model", run / "model")
     last = entry.loaded()
     assert last.key not in (first.key, newer.key)
+    copy_model(demo_run / "weights" / "step-00000000", run / "model")
+    last = entry.loaded()
+    assert last.key == first.key
     shutil.rmtree(run)
     assert last is entry.loaded()
 
