@@ -88,6 +88,30 @@ def test_other_tokens_are_hidden_in_another_epoch_and_with_another_seed(make):
     assert share_of_masks(make("parallel", seed=8)) != first
 
 
+@pytest.mark.parametrize("kind", [*READ, "masked"])
+def test_other_places_are_hidden_at_every_step_of_every_epoch(kind, bpe):
+    """Texts of one length make batches of one shape, in which equal draws would hide equal places."""
+    random = np.random.default_rng(3)
+    texts = Sequences.of([random.integers(5, 60, 12).tolist() for _ in range(64)])
+    both, pairs = Tokenizers.joint(bpe), Data({"source": texts, "target": texts})
+    labelled = Data({"text": texts, "label": Sequences.of([[i % 3] for i in range(64)])})
+    batches = {
+        "parallel": lambda: parallel_batches(pairs, both, tokens=128, seed=7),
+        "labelled": lambda: labelled_batches(labelled, bpe, tokens=128, seed=7),
+        "masked": lambda: masked_batches(labelled, bpe, tokens=128, seed=7),
+        "window": lambda: window_batches(labelled, bpe, context=12, tokens=128, seed=7),
+    }[kind]()
+    batches = batches if kind == "masked" else hiding(batches, 0.2, both, 7)
+    places = []
+    for _ in range(3):
+        for batch in batches:
+            hidden = [getattr(batch, name) == bpe.mask for name in READ.get(kind, ())]
+            places.append([batch.chosen] if kind == "masked" else hidden)
+    for array in zip(*places, strict=True):
+        assert len(array) >= 12
+        assert len({each.tobytes() for each in array}) == len(array)
+
+
 def test_gaps_are_not_hidden_again(make):
     with pytest.raises(SettingError, match="nothing to hide in a MaskedBatch"):
         make("masked").next()

@@ -107,6 +107,20 @@ def test_a_step_is_the_stated_rule_for_every_projection():
         )
 
 
+def test_muon_looks_one_step_ahead_of_its_momentum():
+    """At a second step, whose gradient points elsewhere: at the first one momentum and gradient agree."""
+    weight, rate = nn.Parameter(torch.randn(4, 6, generator=torch.Generator().manual_seed(1))), 0.01
+    optimizer = Muon([{"params": [weight], "sections": [[4]]}], momentum=0.9, lr=rate, weight_decay=0.0)
+    held, expected = torch.zeros(4, 6).double(), weight.detach().double()
+    for seed in range(3):
+        gradient = torch.randn(4, 6, generator=torch.Generator().manual_seed(10 + seed))
+        weight.grad = gradient.clone()
+        optimizer.step()
+        held = 0.9 * held + 0.1 * gradient
+        expected = expected - rate * 0.2 * 6**0.5 * by_reference(0.9 * held + 0.1 * gradient)
+        torch.testing.assert_close(weight.detach().double(), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_the_rest_is_adamw():
     ours, theirs = with_gradients(objective()), with_gradients(objective())
     for module, name in ((ours, "muon"), (theirs, "adamw")):
