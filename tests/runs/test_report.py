@@ -136,7 +136,7 @@ def test_a_run_without_steps_or_without_a_recipe_gives_no_report(tmp_path, small
     folder = RunFolder(tmp_path)
     write_report(folder)
     assert not folder.report.exists()
-    with pytest.raises(UsageError, match="is no run"):
+    with pytest.raises(UsageError, match="holds no run yet; start one with --out"):
         write_report_of(tmp_path)
     shutil.copy(small["writing"].folder / "recipe.toml", tmp_path)
     with pytest.raises(UsageError, match="has not taken a step yet; regard train --resume"):
