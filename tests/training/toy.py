@@ -133,6 +133,13 @@ def in_a_child(work) -> int:
         os._exit(99)
 
 
+def wait_for(happened, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
 def kill_at_random(out: Path, values: dict, times: int, seed: int) -> None:
     """Kill a run that saves at every step, again and again, and let it resume by itself each time."""
     instants = random.Random(seed)
@@ -141,7 +148,9 @@ def kill_at_random(out: Path, values: dict, times: int, seed: int) -> None:
     for attempt in range(times):
         folder = out / str(attempt)
         child = in_a_child(lambda folder=folder: train(folder, values))
-        time.sleep(instants.uniform(0.05, 0.5))
+        if attempt % 2:  # on a slow machine, too, some are killed while they save
+            wait_for(lambda folder=folder: Saves(folder).steps())
+        time.sleep(instants.uniform(0.0, 0.4))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         reached = max(Saves(folder).steps(), default=0)
