@@ -195,7 +195,8 @@ def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluat
         shortened=data.report.shortened.count,
     )
     if trained.objective == "writing":
-        return replace(evaluation, examples=len(data["text"].ids), unit="tokens")
+        of_text = data["text"].ids != trained.words.tokenizers.target.specials.get("end")
+        return replace(evaluation, examples=int(of_text.sum()), unit="tokens")
     return _translated(evaluation, trained, text, asked) if trained.objective == "translation" else evaluation
 
 

@@ -6,7 +6,7 @@ A step is one list of examples; whoever trains may cut its batch into smaller on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -208,9 +208,11 @@ def scoring_windows(
 ) -> Iterator[TextBatch]:
     """Running text in order, each token predicted once in windows of at most `context`.
 
-    The first token has nothing before it and is scored only where `before` gives it something. Ids are
-    read as they are needed, since they may be more than memory holds.
+    The first token has nothing before it and is scored only where `before` gives it something. An end token
+    between two documents is read and not scored: it is not of the text. Ids are read as they are needed,
+    since they may be more than memory holds.
     """
+    end_id = tokenizer.specials.get("end", -1)
     lead = [] if before is None else [before]
     starts = range(0, len(ids) + len(lead) - 1, context)
 
@@ -220,7 +222,8 @@ def scoring_windows(
         return np.concatenate([lead, ids[:end]]) if begin < 0 else ids[begin:end]
 
     for first in range(0, len(starts), rows):
-        yield collate_windows([window(start) for start in starts[first : first + rows]], tokenizer.pad)
+        batch = collate_windows([window(start) for start in starts[first : first + rows]], tokenizer.pad)
+        yield replace(batch, keys=batch.keys & (batch.output != end_id))
 
 
 def _by_length(

@@ -53,7 +53,7 @@ class Filters(Settings):
     text are text.
     """
     longest_line: int = Field(default=1_000_000, ge=1)
-    """Longest usable line, in bytes."""
+    """Longest usable line, and longest field of a CSV file, in bytes. Running text may have longer lines."""
     unit: Literal["words", "characters"] = "words"
     """What `min_length`, `max_length` and `max_ratio` count: words between spaces, or characters.
 

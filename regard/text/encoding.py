@@ -93,13 +93,19 @@ def encode_lines(corpus: Corpus[str], tokenizer: Tokenizer, longest: int, cache:
 
 
 def encode_running(text: RunningText, tokenizer: Tokenizer, cache: Path | None = None) -> Data:
-    """Column text: the chunks of a running text; their ids stand one after another in `["text"].ids`."""
+    """Column text: the chunks of a running text; their ids stand one after another in `["text"].ids`.
+
+    The end token stands between two documents, and nowhere else.
+    """
 
     def fill(columns: Columns) -> Report:
-        chunks = iter(text)
+        chunks, document = text.chunks(), None
         while several := list(islice(chunks, _CHUNKS_AT_ONCE)):
-            for ids in tokenizer.encode_batch(several):
-                columns["text"].add(ids)
+            encoded = tokenizer.encode_batch([chunk.text for chunk in several])
+            for chunk, ids in zip(several, encoded, strict=True):
+                begins = document not in (None, chunk.document)
+                columns["text"].add([tokenizer.end, *ids] if begins else ids)
+                document = chunk.document
         return text.report
 
     return _made(fill, {"text": tokenizer.vocabulary}, cache, text.identity(), tokenizer.fingerprint)

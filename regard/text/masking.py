@@ -20,10 +20,10 @@ def collate_masked(
     """Texts between start and end, a share of their tokens chosen to be guessed.
 
     Of the chosen, eight in ten become the mask, one in ten another token, and one in ten stay as they are.
-    Start, end and padding are never chosen, and something always is.
+    Start, end and padding are never chosen, nor is an end between two documents, and something always is.
     """
     output = pad(texts, tokenizer.pad, first=tokenizer.start, last=tokenizer.end)
-    chosen = _choose(_text_places(texts, output.shape), random)
+    chosen = _choose(_text_places(texts, output.shape) & (output != tokenizer.end), random)
     fate = random.random(output.shape)
     others = random.choice(_ordinary(tokenizer), output.shape)
     changed = np.where(fate < MASKED_SHARE, tokenizer.mask, others)

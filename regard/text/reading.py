@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import hashlib
@@ -27,6 +28,14 @@ _BLOCK = 1 << 16
 
 class Line(NamedTuple):
     """One line without its end; `problem` says why the text cannot be used, or is None."""
+
+    number: int
+    text: str
+    problem: str | None
+
+
+class Block(NamedTuple):
+    """A line with its end, or a piece of a long one, of which only the last has an end; see Line."""
 
     number: int
     text: str
@@ -78,6 +87,20 @@ def one_line(text: str) -> str:
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
+def read_blocks(path: Path, size: int) -> Iterator[Block]:
+    """The text of a file in lines, and a line of more than `size` bytes in blocks of about that size.
+
+    A block of a line ends before white space or, where it has none, behind any character. A line that ends
+    with the file counts as ended, too.
+    """
+    number = 1
+    with _opened(path) as handle:
+        for raw, is_last in _raw_blocks(handle, str(path), size):
+            text, problem = _decoded(_without_end(raw) if is_last else raw)
+            yield Block(number, text + "\n" if is_last else text, problem)
+            number += is_last
+
+
 def _opened(path: Path) -> BinaryIO:
     try:
         # The magic number decides, not the name: .gz files come under many names.
@@ -102,7 +125,35 @@ def _raw_lines(handle: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
                 _skip_rest(handle)
             raw = handle.readline(room)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot read {name}: {error}; the file may be damaged or cut short") from None
+        raise _damaged(name, error) from None
+
+
+def _damaged(name: str, error: Exception) -> DataError:
+    return DataError(f"cannot read {name}: {error}; the file may be damaged or cut short")
+
+
+def _raw_blocks(handle: BinaryIO, name: str, size: int) -> Iterator[tuple[bytes, bool]]:
+    """Bytes, and whether a line ends with them."""
+    held, bom, is_last = b"", _BOM, True
+    try:
+        while raw := handle.readline(size):
+            is_last = raw.endswith(b"\n") or len(raw) < size
+            raw, bom = held + raw.removeprefix(bom), b""
+            border = len(raw) if is_last else _border(raw)
+            yield raw[:border], is_last
+            held = raw[border:]
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(name, error) from None
+    if not is_last:
+        yield held, True
+
+
+def _border(raw: bytes) -> int:
+    """Where a piece of a line may end: before its last white space, or behind its last whole character."""
+    words = raw[: max(raw.rfind(b" "), raw.rfind(b"\t")) + 1].rstrip()
+    _, characters = codecs.utf_8_decode(raw, "ignore", False)
+    # A \r may be half of a line's end.
+    return len(words) or len(raw[:characters].removesuffix(b"\r"))
 
 
 def _skip_rest(handle: BinaryIO) -> None:
@@ -112,14 +163,21 @@ def _skip_rest(handle: BinaryIO) -> None:
 
 
 def _understood(number: int, raw: bytes, longest: int) -> Line:
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    if len(raw) > longest:
-        return Line(number, "", OVER_LONG)
+    raw = _without_end(raw)
+    return Line(number, "", OVER_LONG) if len(raw) > longest else Line(number, *_decoded(raw))
+
+
+def _without_end(raw: bytes) -> bytes:
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _decoded(raw: bytes) -> tuple[str, str | None]:
+    """The text, and why it cannot be used."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        return Line(number, "", NOT_UTF8)
-    return Line(number, text, NUL if "\0" in text else None)
+        return "", NOT_UTF8
+    return text, NUL if "\0" in text else None
 
 
 def files_digest(files: Iterable[Path]) -> str:

@@ -94,6 +94,28 @@ def test_every_token_of_a_text_is_scored_once_in_windows_of_the_context(small, t
     assert scores["bits per character"] == pytest.approx(total / math.log(2) / len(text), rel=1e-5)
 
 
+def test_perplexity_of_several_files_is_that_of_their_text(small, tmp_path):
+    run = small["writing"]
+    texts = ["a b c d e f g h i j " * 3 + "\n", "c d e\n", "j i h g f e " * 5 + "\n"]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
+    judgement = evaluate(run.folder, files={"text": f"{tmp_path}/*.txt"})
+    model, tokenizer, context = run.model.model, run.model.tokenizer, run.model.config.context
+    first, second, third = map(tokenizer.encode, texts)
+    ids = [*first, tokenizer.end, *second, tokenizer.end, *third]
+    whole = [(tokenizer.encode("\n") or [tokenizer.end])[-1], *ids]
+    total = 0.0
+    for start in range(0, len(ids), context):
+        window = torch.tensor([whole[start : start + context + 1]])
+        with torch.no_grad():
+            losses = F.cross_entropy(model(window[:, :-1])[0], window[0, 1:], reduction="none")
+        total += losses[window[0, 1:] != tokenizer.end].sum().item()
+    scores, tokens = scores_of(judgement), len(ids) - 2
+    assert judgement.evaluations[0].examples == tokens
+    assert scores["perplexity"] == pytest.approx(math.exp(total / tokens), rel=1e-5)
+    assert scores["bits per character"] == pytest.approx(total / math.log(2) / len("".join(texts)), rel=1e-5)
+
+
 def test_accuracy_agrees_with_the_confusion(small, tmp_path):
     run = small["classification"]
     table = tmp_path / "test.tsv"

@@ -128,6 +128,18 @@ def test_a_table_under_any_name_has_the_format_that_is_set(tmp_path, kind):
         read("classification", {**labelled, "format": "xlsx"})
 
 
+@pytest.mark.parametrize("kind", ["character", "bpe"])
+def test_a_text_of_one_line_is_learned_from_whole(tmp_path, kind):
+    line = "".join(f"{source} " for source, _ in PAIRS) * 5000
+    data = {"text": write(tmp_path / "text8", [line]), "held_out": 0.1}
+    found = read("writing", data, tokenizer={"kind": kind, "vocabulary": 300})
+    assert found.valid.characters == len(line) + 1 - int(0.9 * (len(line) + 1))
+    if kind == "character":
+        assert len(found.valid.data["text"].ids) == found.valid.characters
+        assert len(found.train["text"].ids) == len(line) + 1 - found.valid.characters
+    assert not skipped(found)
+
+
 def test_a_labelled_table_has_columns_too(tmp_path):
     rows = [f"{'yes' if 'a' in source else 'no'},{source}" for source, _ in PAIRS]
     table = write(tmp_path / "table.csv", ["stars,review", *rows])

@@ -22,6 +22,7 @@ from regard.text.batches import (
 )
 from regard.text.corpus import ParallelText
 from regard.text.encoding import encode_parallel
+from regard.text.masking import collate_masked
 from regard.text.pair import Tokenizers
 from regard.text.sequences import Data, Sequences
 from regard.text.tokenizer import Tokenizer
@@ -196,6 +197,23 @@ def test_scoring_predicts_each_token_once(bpe, length, context, rows, has_before
     for batch in batches:
         assert batch.input.shape[1] <= context
         assert np.array_equal(batch.input[batch.keys] + 1, batch.output[batch.keys])
+
+
+@pytest.mark.parametrize("context", [1, 3, 20])
+def test_an_end_between_documents_is_read_and_not_scored(bpe, context):
+    ids = np.array([10, 11, bpe.end, 12, 13, 14, bpe.end, 15])
+    batches = list(scoring_windows(ids, bpe, context, rows=2, before=9))
+    scored = np.concatenate([batch.output[batch.keys] for batch in batches])
+    assert scored.tolist() == [10, 11, 12, 13, 14, 15]
+    read = np.concatenate([row for batch in batches for row in batch.input])
+    assert read[read != bpe.pad].tolist() == [9, 10, 11, bpe.end, 12, 13, 14, bpe.end]
+
+
+def test_an_end_between_documents_is_never_hidden(bpe):
+    text = np.array([10, bpe.end, bpe.end, bpe.end, 11] * 10)
+    for seed in range(20):
+        batch = collate_masked([text], bpe, np.random.default_rng(seed))
+        assert not (batch.output[batch.chosen] == bpe.end).any()
 
 
 def test_scoring_holds_a_batch_and_not_the_text(bpe):

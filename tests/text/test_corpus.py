@@ -6,11 +6,14 @@ import gzip
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from regard.errors import DataError, SettingError
 from regard.text.corpus import Example, Filters, LabelledText, Pair, ParallelText, PlainText, label_names
+from regard.text.reading import read_blocks, read_lines
 from regard.text.report import Mentions, Place, Report
-from regard.text.running import RunningText
+from regard.text.running import CHUNK, RunningText
 
 
 @pytest.fixture
@@ -195,10 +198,69 @@ def test_running_text_keeps_blank_lines_and_splits_by_characters(put):
 
 
 def test_running_text_comes_in_chunks_that_lose_nothing(put):
-    text = "some line of text\n\n" * 200_000
+    text = "some line of text\n\n" * 30_000
     chunks = list(RunningText(put("a.txt", text)))
     assert len(chunks) > 1
     assert "".join(chunks) == text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "anarchism originated as a term of abuse " * 40_000,
+        "语言模型" * 120_000,
+        "é\r" * 300_000 + "x",
+        " " * 400_000,
+    ],
+    ids=["words", "no spaces", "returns", "spaces"],
+)
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"], ids=repr)
+def test_running_text_has_lines_of_any_length(put, line, end):
+    for before, after in (("", ""), ("one\n\n", "last\n")):
+        whole = before + line + "\n" + after
+        content = before + line + (end or "\n" * bool(after)) + after
+        text = RunningText(put("a.txt", content), filters=Filters(bad="error"))
+        chunks = list(text)
+        is_whole = "".join(chunks) == whole  # pytest would compare a megabyte sign by sign
+        assert is_whole
+        assert max(map(len, chunks)) < 3 * CHUNK
+        parts = [RunningText(put("a.txt", content), *share) for share in ((0, 0.3), (0.3, 1))]
+        is_whole = "".join(piece for part in parts for piece in part) == whole
+        assert is_whole
+
+
+def test_a_long_line_is_cut_between_words(put):
+    line = "anarchism originated as a term of abuse " * 20_000
+    assert not any(chunk[0] != " " for chunk in list(RunningText(put("a.txt", line)))[1:])
+
+
+@given(st.lists(st.sampled_from(["a", "é", "語", "😀", " ", "\t", "\r", "\n", "\r\n"])), st.integers(4, 12))
+def test_blocks_of_any_size_lose_nothing(tmp_path_factory, signs, size):
+    path = tmp_path_factory.getbasetemp() / "blocks.txt"
+    path.write_bytes("".join(signs).encode())
+    expected = "".join(f"{line.text}\n" for line in read_lines(path, 1000))
+    blocks = list(read_blocks(path, size))
+    assert "".join(block.text for block in blocks) == expected
+    assert all(block.problem is None and len(block.text) <= 2 * size for block in blocks)
+
+
+def test_what_is_broken_in_a_long_line_costs_a_block(put):
+    words = b"word " * 100_000
+    text = RunningText(put("a.txt", b"one\n" + words + b"\xff " + words + b"\xff end\nnext\n"))
+    whole = "".join(text)
+    assert skipped(text) == {"not UTF-8": [2, 2]}
+    assert whole.startswith("one\nword word")
+    assert whole.endswith("word\nnext\n")
+    assert len(words) < len(whole) < 2 * len(words)
+
+
+def test_each_file_is_a_document(put):
+    files = [put("a.txt", "one\ntwo"), put("b.txt", ""), put("c.txt", "three\n"), put("d.txt", "4")]
+    chunks = list(RunningText(files).chunks())
+    assert chunks == [(0, "one\ntwo\n"), (2, "three\n"), (3, "4\n")]
+    assert "".join(RunningText(files)) == "one\ntwo\nthree\n4\n"
+    assert list(RunningText(files, 0.25, 0.6).chunks()) == [(0, "two\n"), (2, "t")]
+    assert RunningText(files).identity() != RunningText(files[:1]).identity()
 
 
 def test_running_text_counts_what_it_cannot_use(put):

@@ -78,6 +78,29 @@ def test_lines_and_running_text(tmp_path, bpe, cache):
     assert set(cut.lengths[:-1]) == {4}
 
 
+def test_an_end_token_stands_between_documents(tmp_path, any_kind, cache):
+    texts = ["The animal </s>\n", "The quick brown fox\n", "The dog\n"]
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
+    encode = any_kind.encode
+    whole = encode_running(RunningText(f"{tmp_path}/*.txt"), any_kind, cache=cache)["text"].ids.tolist()
+    first, second, third = map(encode, texts)
+    assert whole == [*first, any_kind.end, *second, any_kind.end, *third]
+    border = (len(texts[0]) + 4) / len("".join(texts))  # within the second text
+    parts = [RunningText(f"{tmp_path}/*.txt", *share) for share in ((0, border), (border, 1))]
+    train, valid = (encode_running(part, any_kind, cache=cache)["text"].ids.tolist() for part in parts)
+    assert train == [*first, any_kind.end, *encode(texts[1][:4])]
+    assert valid == [*encode(texts[1][4:]), any_kind.end, *third]
+
+
+def test_one_long_line_has_the_ids_of_its_words(tmp_path, bpe):
+    line = "The quick brown fox jumps over the lazy dog! " * 12_000
+    (tmp_path / "a.txt").write_text(line, encoding="utf-8")
+    assert encode_running(RunningText(tmp_path / "a.txt"), bpe)["text"].ids.tolist() == bpe.encode(
+        line + "\n"
+    )
+
+
 def test_nothing_left_is_an_error_with_the_reasons(tsv, bpe):
     with pytest.raises(DataError, match=r"7 read, 0 kept.*too many tokens"):
         encode_parallel(ParallelText(tsv), Tokenizers.joint(bpe), longest=2)
