@@ -28,10 +28,13 @@ class Inspection(Record):
         return work_out(self, kind, layer, head, query)
 
     def save(self, path: str | Path, **choice: Any) -> Path:
-        """Write a page (.html), a picture (.svg, .png), a table (.csv) or all weights (.npz); see export."""
-        from regard.inspection.render.export import save
+        """Write a page (.html), a picture (.svg, .png), a table (.csv) or all weights (.npz).
 
-        return save(self, path, **choice)
+        The keywords are the fields of `Choice`: kind, layer, head, query, words and tab.
+        """
+        from regard.inspection.render.export import Choice, save
+
+        return save(self, path, Choice(**choice))
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """What a notebook shows: the studio's view, or a picture. `widget.show` takes a choice."""

@@ -13,8 +13,15 @@ from regard.inference.reader import Reader
 from regard.inference.tokens import pieces
 from regard.inference.translator import Translator
 from regard.inspection.analysis.interventions import Intervention, check_intervention, patches
-from regard.inspection.inspection import Inspection, inspect
-from regard.inspection.record.inputs import TextModel, output_side, reader_side, source_side, writer_side
+from regard.inspection.inspection import Inspection
+from regard.inspection.record.inputs import (
+    TextModel,
+    output_side,
+    read_sides,
+    reader_side,
+    source_side,
+    writer_side,
+)
 from regard.inspection.record.recording import evaluation_mode
 from regard.inspection.record.tokens import Side
 from regard.inspection.render import payload
@@ -42,11 +49,25 @@ def warm_up(entry: Entry) -> None:
 
 
 def inspect_asked(subject: TextModel, asked: TraceAsked) -> Inspection:
-    """The inspection that a request asks for; a target without ids or text is the default translation."""
-    interventions = interventions_of(asked.interventions)
-    check_interventions(subject, _source(subject, asked.text), interventions)
-    target = asked.target if asked.target_ids is None else asked.target_ids
-    return inspect(subject, asked.text, target, parts_of(asked.off), patches(interventions))
+    """The inspection that a request asks for; without target and ids, of the default translation."""
+    interventions, off = interventions_of(asked.interventions), parts_of(asked.off)
+    source = _source(subject, asked.text)
+    check_length(subject, source)
+    check_interventions(subject, source, interventions)
+    patch, target = patches(interventions), asked.target if asked.target_ids is None else asked.target_ids
+    _, written = sides = read_sides(subject, asked.text, target, off, patch)
+    given = isinstance(target, str) and isinstance(subject, Translator)
+    check_length(subject, written, "the translation" if given else None)
+    return Inspection(subject.model, *sides, off, patch)
+
+
+def check_length(subject: TextModel, side: Side | None, name: str | None = None) -> None:
+    """Refuse a side with more tokens than the context of the model."""
+    limit = subject.config.context
+    if side is not None and len(side) > limit:
+        is_output = isinstance(subject, Translator) and side.name == "target"
+        name = name or ("the output" if is_output else "the text")
+        raise Refused(f"{name} has {len(side):,} tokens and this model has room for {limit:,}; shorten it")
 
 
 def _source(subject: TextModel, text: str) -> Side | None:
@@ -124,6 +145,8 @@ def next_after(models: Models, asked: NextAsked) -> bytes:
     off, interventions = parts_of(asked.off), interventions_of(asked.interventions)
     with loaded.lock:
         source, written = _going_on(subject, asked)
+        check_length(subject, source)
+        check_length(subject, written)
         check_interventions(subject, source, interventions)
         ids = [torch.as_tensor(side.ids)[None] for side in (source, written) if side is not None]
         with (
@@ -159,7 +182,7 @@ def translate(models: Models, asked: TranslateAsked) -> dict[str, Any]:
     if not isinstance(translator, Translator):
         raise Refused(f"{entry.name} does not translate; choose a model that does")
     with loaded.lock:
-        source_side(translator, asked.text)
+        check_length(translator, source_side(translator, asked.text))
         found = translator.translate(
             asked.text,
             beams=asked.beams,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import tempfile
-from dataclasses import dataclass
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from regard.errors import nearest
 from regard.inspection.inspection import Inspection
+from regard.inspection.render.export import Choice, save
 from regard.service.http_errors import NotThere, Refused
 from regard.service.traces import Trace
 
@@ -33,29 +33,14 @@ def check_ending(ending: str) -> str:
     return KINDS[ending]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What of a trace goes into a file; what is left open is there in full, or chosen well."""
-
-    kind: str | None = None
-    layer: int | None = None
-    head: int | None = None
-    words: bool = False
-    query: int | None = None  # of a page alone: the word whose row is pinned
-    tab: str | None = None  # of a page alone: what it opens with
-
-
 def saved(kept: Trace, ending: str, choice: Choice) -> bytes:
     """The bytes of a file that holds what was chosen; an archive always holds everything of its kind."""
-    asked: dict[str, Any] = {"kind": choice.kind, "words": choice.words}
-    if ending != "npz":
-        asked |= {"layer": choice.layer, "head": choice.head}
-    if ending == "html":
-        asked |= {"query": choice.query, "tab": choice.tab, "notes": kept.entry.notes}
+    if ending == "npz":
+        choice = replace(choice, layer=None, head=None)
     if ending == "csv":
         _check_cells(kept.seen, choice)
     with kept.loaded.lock, _drawing, tempfile.TemporaryDirectory() as folder:
-        return kept.seen.save(Path(folder, f"saved.{ending}"), **asked).read_bytes()
+        return save(kept.seen, Path(folder, f"saved.{ending}"), choice, kept.entry.notes).read_bytes()
 
 
 def file_name(kept: Trace, ending: str, choice: Choice) -> str:

@@ -175,7 +175,7 @@ def _of_files(traces: Traces) -> APIRouter:
         from regard.service import saving
 
         media, kept = saving.check_ending(ending), traces[name]
-        choice = saving.Choice(kind, layer, head, bool(words), query, tab)
+        choice = saving.Choice(kind, layer, head, query, bool(words), tab)
         data = saving.saved(kept, ending, choice)
         told = f'attachment; filename="{saving.file_name(kept, ending, choice)}"'
         return Response(data, media_type=media, headers={"Content-Disposition": told})

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from regard.errors import RegardError
-from regard.inspection.inspection import inspect
+from regard.inspection.inspection import Inspection, inspect
 from regard.inspection.record.recording import Recording
+from regard.inspection.record.tokens import Side
 from regard.model.watch import replace_row, watch
 
-from .conftest import ENGLISH, FAMILIES, FRENCH, inspected, subject
+from .conftest import ENGLISH, FAMILIES, FRENCH, inspected, make_model, subject
 
 KINDS = {
     "encoder-decoder": ["encoder", "decoder", "cross"],
@@ -144,7 +145,7 @@ def test_where_the_weights_alone_fit_one_pass_records_them(words, monkeypatch):
     held = sum(whole.recording[name].nbytes for name in weights)
     passes = []
     monkeypatch.setattr(
-        Recording, "_pass", lambda self, only, real=Recording._pass: passes.append(only) or real(self, only)
+        Recording, "run", lambda self, only, real=Recording.run: passes.append(only) or real(self, only)
     )
     some = Recording(whole.model, ids, budget=held)
     assert some.holds_weights
@@ -180,9 +181,9 @@ def test_dropout_is_off_while_looking(words):
         (lambda seen: seen.next(99), "no token 99 in the target"),
         (
             lambda seen: seen["encoder.0.attention.wights"],
-            "nothing was seen under 'encoder.0.attention.wights'",
+            "no value 'encoder.0.attention.wights' was recorded",
         ),
-        (lambda seen: seen["nowhere"], "nothing was seen under 'nowhere'"),
+        (lambda seen: seen["nowhere"], "no value 'nowhere' was recorded"),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(words, ask, message):
@@ -200,9 +201,16 @@ def test_models_that_say_no_words(words):
         inspect(subject(words, family="encoder-only"), ENGLISH, target="x")
     with pytest.raises(RegardError, match="EncoderDecoder cannot be inspected; give a Translator"):
         inspect(subject(words).model, ENGLISH)
-    with pytest.raises(RegardError, match="holds no token"):
-        inspect(subject(words, family="decoder-only"), "")
+    with pytest.raises(RegardError, match="the target has no tokens"):
+        Inspection(make_model(words, family="decoder-only"), target=Side.of_text("target", words, ""))
     assert inspected(words, "llama").positions("source") is None
+
+
+def test_an_empty_text_begins_as_a_writer_begins(words):
+    writer = subject(words, family="decoder-only")
+    assert inspect(writer, "").probabilities[-1] == pytest.approx(
+        writer.next_words("").probabilities, rel=1e-4
+    )
 
 
 def test_inference_says_the_same(words):

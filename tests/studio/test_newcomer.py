@@ -55,7 +55,7 @@ def test_the_tour_tells_the_lectures_story(person):
     person.inspect(model="translation")
     stops = walk(person)
     assert 9 <= len(stops) <= 12
-    assert {tab for _, tab in stops} == {"Look", "By hand", "Compare", "Translate", "Write", "Training"}
+    assert {tab for _, tab in stops} == {"Inspect", "By hand", "Compare", "Translate", "Write", "Training"}
     assert len({title for title, _ in stops}) == len(stops)
 
 

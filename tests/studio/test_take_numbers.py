@@ -115,7 +115,7 @@ def test_the_page_of_a_translation_opens_with_it(translating, browser, inspect, 
         expect(grid.get_by_role("gridcell").first).to_be_attached()
         seen = inspect("translation", CAT)
         assert np.allclose(numbers(grid), seen.attention("cross", 0, 2, words=True), atol=HALF)
-        kept.open_tab("Look")
+        kept.open_tab("Inspect")
         expect(kept.page.get_by_role("heading", name=re.compile(r", head \d+:"))).to_be_visible()
         assert kept.shown_head() == ("cross", 0, 2)
 

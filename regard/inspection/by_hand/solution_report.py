@@ -108,7 +108,7 @@ def _project(board: Board, solution: Solution, transposed: bool) -> None:
 
 def _score(board: Board, solution: Solution, transposed: bool) -> None:
     problem = solution.problem
-    if problem.start == "weights" or (problem.start == "scores" and solution.mask is not None):
+    if not _shows_scores(solution):
         return
     cosine = solution.rules.similarity == "cosine"
     formula = "S = cos([query]Q[/], [key]K[/])" if cosine else "S = [query]Q[/] [key]Kᵀ[/]"
@@ -138,11 +138,23 @@ def _score(board: Board, solution: Solution, transposed: bool) -> None:
         board.note("With a token as a column, QᵀK has the same numbers as QKᵀ with a token as a row.")
 
 
+def _shows_scores(solution: Solution) -> bool:
+    """Whether there are scores to show; masked ones that were given are shown with their mask."""
+    start = solution.problem.start
+    return start != "weights" and (start != "scores" or solution.mask is None)
+
+
+def _is_divided(board: Board, solution: Solution) -> bool:
+    """Whether the scores are divided; where a reader expects it, print that they are not."""
+    is_divided = solution.divisor != 1 or solution.rules.temperature != 1
+    if not is_divided and solution.problem.start in ("x", "q") and solution.rules.similarity != "cosine":
+        board.step("3", "Divide by √d_k", "[soft]not done here[/]")
+    return is_divided
+
+
 def _divide(board: Board, solution: Solution, transposed: bool) -> None:
     problem, temperature = solution.problem, solution.rules.temperature
-    if solution.divisor == 1 and temperature == 1:
-        if problem.start in ("x", "q") and solution.rules.similarity != "cosine":
-            board.step("3", "Divide by √d_k", "[soft]not done here[/]")
+    if not _is_divided(board, solution):
         return
     parts = ["√d_k"] * (solution.divisor != 1) + ["T"] * (temperature != 1)
     board.step("3", f"Divide by {' · '.join(parts)}", f"S / {divisor_in_words(solution)}")
@@ -315,18 +327,11 @@ def _row_inputs(board: Board, solution: Solution, row: int) -> None:
     if problem.start == "x":
         board.step("1", "Compute q, k and v", "[query]q[/] = x [query]W^Q[/]")
         x, query = problem.given["x"][row], problem.query[0]
-        board.table(
-            [("x =", _vector(x))]
-            + [
-                (
-                    Text(f"q{number} =", "query"),
-                    _products(x, column, ("", "query")),
-                    "=",
-                    Text(_written(total), "query"),
-                )
-                for number, (column, total) in enumerate(zip(problem.given["wq"].T, query, strict=True))
-            ]
-        )
+        rows: list[tuple[Text | str, ...]] = [("x =", _vector(x))]
+        for number, (column, total) in enumerate(zip(problem.given["wq"].T, query, strict=True)):
+            terms = _products(x, column, ("", "query"))
+            rows.append((Text(f"q{number} =", "query"), terms, "=", Text(_written(total), "query")))
+        board.table(rows)
         board.say("The keys and values of all words are computed the same way, with W^K and W^V.")
     elif problem.start == "q":
         board.step("1", "q, k and v", "are given")
@@ -337,15 +342,11 @@ def _row_inputs(board: Board, solution: Solution, row: int) -> None:
 
 
 def _row_score(board: Board, solution: Solution) -> None:
-    if solution.problem.start == "weights" or (
-        solution.problem.start == "scores" and solution.mask is not None
-    ):
+    if not _shows_scores(solution):
         return
     board.step("2", "Score", "[query]q[/] · [key]k[/], for every key")
-    scores = write_numbers(solution.scores)[0]
-    rows = []
-    for word, key, score in zip(solution.problem.key_words, solution.problem.key, scores, strict=True):
-        rows.append((Text(word, "key"), *_score_terms(solution, key), Text(score, "bold")))
+    pairs = zip(_words(solution), solution.problem.key, write_numbers(solution.scores)[0], strict=True)
+    rows = [(word, *_score_terms(solution, key), Text(score, "bold")) for word, key, score in pairs]
     board.table(rows, right=(0,))
 
 
@@ -361,41 +362,23 @@ def _score_terms(solution: Solution, key: Matrix) -> tuple[Text | str, ...]:
 
 
 def _row_divide(board: Board, solution: Solution) -> None:
-    if solution.divisor == solution.rules.temperature == 1:
-        if solution.problem.start in ("x", "q") and solution.rules.similarity != "cosine":
-            board.step("3", "Divide by √d_k", "[soft]not done here[/]")
+    if not _is_divided(board, solution):
         return
-    board.step(
-        "3",
-        "Divide",
-        f"by {divisor_in_words(solution)} = {_written(solution.divisor * solution.rules.temperature)}",
-    )
-    pairs = zip(
-        solution.problem.key_words,
-        write_numbers(solution.scores)[0],
-        write_numbers(solution.scaled)[0],
-        strict=True,
-    )
-    by = f"/ {_written(solution.divisor * solution.rules.temperature)} ="
-    board.table(
-        [(Text(word, "key"), score, by, Text(scaled, "bold")) for word, score, scaled in pairs], right=(0, 1)
-    )
+    divisor = _written(solution.divisor * solution.rules.temperature)
+    board.step("3", "Divide", f"by {divisor_in_words(solution)} = {divisor}")
+    numbers = (write_numbers(matrix)[0] for matrix in (solution.scores, solution.scaled))
+    pairs = zip(_words(solution), *numbers, strict=True)
+    rows = [(word, score, f"/ {divisor} =", Text(scaled, "bold")) for word, score, scaled in pairs]
+    board.table(rows, right=(0, 1))
 
 
 def _row_mask(board: Board, solution: Solution) -> None:
     if solution.mask is None:
         return
     board.step("M", "Mask", "-∞ where this word may not look")
-    numbers = zip(
-        solution.problem.key_words, write_numbers(solution.scaled)[0], solution.mask[0], strict=True
-    )
-    board.table(
-        [
-            (Text(word, "key"), Text(score, "bold") if may else Text("-∞", "masked"))
-            for word, score, may in numbers
-        ],
-        right=(0, 1),
-    )
+    cells = zip(_words(solution), write_numbers(solution.scaled)[0], solution.mask[0], strict=True)
+    rows = [(word, Text(score, "bold") if may else Text("-∞", "masked")) for word, score, may in cells]
+    board.table(rows, right=(0, 1))
 
 
 def _row_softmax(board: Board, solution: Solution) -> None:
@@ -404,29 +387,17 @@ def _row_softmax(board: Board, solution: Solution) -> None:
     if np.isneginf(largest):
         board.say("This word has no visible keys, so every weight is 0.")
         return
-    total = powers.sum()
-    columns = (
-        solution.problem.key_words,
-        solution.masked[0],
-        *(write_numbers(m)[0] for m in (powers, solution.weights)),
-        solution.weights[0],
-    )
-    rows = [
-        (
-            Text(word, "key"),
-            f"e^({_written(score)} - {_written(largest)})" if np.isfinite(score) else "e^-∞",
-            "=",
-            power,
-            f"/ {_written(total)} =",
-            Text(weight, "bold"),
-            Text("█" * round(share * LONGEST_BAR), "query"),
-        )
-        for word, score, power, weight, share in zip(*columns, strict=True)
-    ]
+    divided = f"/ {_written(powers.sum())} ="
+    numbers = (write_numbers(matrix)[0] for matrix in (powers, solution.weights))
+    rows = []
+    for word, score, share, power, weight in zip(
+        _words(solution), solution.masked[0], solution.weights[0], *numbers, strict=True
+    ):
+        term = f"e^({_written(score)} - {_written(largest)})" if np.isfinite(score) else "e^-∞"
+        bar = Text("█" * round(share * LONGEST_BAR), "query")
+        rows.append((word, term, "=", power, divided, Text(weight, "bold"), bar))
     board.table(rows, right=(0, 3, 5))
-    board.say(
-        "Subtracting the largest score from all scores does not change the weights and avoids overflow."
-    )
+    board.say("Subtracting the largest score from all scores keeps the weights and avoids overflow.")
 
 
 def _row_weigh(board: Board, solution: Solution) -> None:
@@ -434,18 +405,16 @@ def _row_weigh(board: Board, solution: Solution) -> None:
     if value is None or output is None:
         return
     board.step("5", "Weigh the values", "each [value]value[/] times its weight")
-    weighted = solution.weights[0][:, None] * value
-    shares = write_numbers(solution.weights)[0]
-    rows = zip(solution.problem.key_words, shares, value, write_numbers(weighted), strict=True)
-    board.table(
-        [
-            (Text(word, "value"), f"{share} ×", _vector(row, "value"), "=", f"[ {' '.join(product)} ]")
-            for word, share, row, product in rows
-        ],
-        right=(0,),
-    )
+    weighted, shares = solution.weights[0][:, None] * value, write_numbers(solution.weights)[0]
+    rows = [
+        (word, f"{share} ×", _vector(row, "value"), "=", f"[ {' '.join(product)} ]")
+        for word, share, row, product in zip(
+            _words(solution, "value"), shares, value, write_numbers(weighted), strict=True
+        )
+    ]
+    board.table(rows, right=(0,))
     board.step("6", "Sum", "add them up, column by column")
-    board.table([(Text(solution.problem.query_words[0], "output"), "=", _vector(output[0], "output"))])
+    board.table([_output_row(solution, output)])
 
 
 def _row_round(board: Board, solution: Solution, source: str) -> None:
@@ -456,14 +425,16 @@ def _row_round(board: Board, solution: Solution, source: str) -> None:
         board.say(source)
     rows = [(Text("weights"), "=", _vector(solution.rounded.weights[0]))]
     if solution.rounded.output is not None:
-        rows.append(
-            (
-                Text(solution.problem.query_words[0], "output"),
-                "=",
-                _vector(solution.rounded.output[0], "output"),
-            )
-        )
+        rows.append(_output_row(solution, solution.rounded.output))
     board.table(rows, right=(0,))
+
+
+def _output_row(solution: Solution, output: Matrix) -> tuple[Text, str, Text]:
+    return Text(solution.problem.query_words[0], "output"), "=", _vector(output[0], "output")
+
+
+def _words(solution: Solution, style: str = "key") -> list[Text]:
+    return [Text(word, style) for word in solution.problem.key_words]
 
 
 def _vector(numbers: Matrix, style: str = "") -> Text:

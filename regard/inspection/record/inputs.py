@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from regard.errors import SettingError, ShapeError, UsageError
+from regard.errors import SettingError, UsageError
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
@@ -51,14 +51,13 @@ def read_sides(
 def source_side(translator: Translator, text: str) -> Side:
     """What the encoder of a Translator reads."""
     tokenizer = translator.tokenizers.source
-    return _fitting(translator, Side.of_text("source", tokenizer, text, last=[tokenizer.end]), "the text")
+    return Side.of_text("source", tokenizer, text, last=[tokenizer.end])
 
 
 def reader_side(reader: Reader, text: str) -> Side:
     """A text between start and end; a mask written in it counts as one where the model fills masks."""
     tokenizer = reader.tokenizer
-    side = Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end], reader.fills)
-    return _fitting(reader, side, "the text")
+    return Side.of_text("source", tokenizer, text, [tokenizer.start], [tokenizer.end], reader.fills)
 
 
 def writer_side(writer: Writer, text: str, target: str | Sequence[int] | None = None) -> Side:
@@ -69,11 +68,10 @@ def writer_side(writer: Writer, text: str, target: str | Sequence[int] | None = 
     elif target is not None:
         ids = list(target)
     if text and not ids:
-        return _fitting(writer, Side.of_text("target", tokenizer, text), "the text")
+        return Side.of_text("target", tokenizer, text)
     before = tokenizer.encode(text)
     _check_ids(ids, writer.config.vocabulary)
-    side = Side.of_ids("target", tokenizer, [*before, *ids], [] if before else beginning(tokenizer))
-    return _fitting(writer, side, "the text")
+    return Side.of_ids("target", tokenizer, [*before, *ids], [] if before else beginning(tokenizer))
 
 
 def output_side(translator: Translator, ids: Sequence[int]) -> Side:
@@ -81,7 +79,7 @@ def output_side(translator: Translator, ids: Sequence[int]) -> Side:
     tokenizer = translator.tokenizers.target
     _check_ids(ids, translator.config.target_vocabulary or translator.config.vocabulary)
     read = ids[:-1] if len(ids) and ids[-1] == tokenizer.end else ids
-    return _fitting(translator, Side.of_ids("target", tokenizer, read, [tokenizer.start]), "the output")
+    return Side.of_ids("target", tokenizer, read, [tokenizer.start])
 
 
 def translate_by_default(
@@ -106,8 +104,7 @@ def _translation(
 ) -> Side:
     if isinstance(target, str):
         tokenizer = translator.tokenizers.target
-        side = Side.of_text("target", tokenizer, target, [tokenizer.start])
-        return _fitting(translator, side, "the translation")
+        return Side.of_text("target", tokenizer, target, [tokenizer.start])
     if target is None:
         target = translate_by_default(translator, text, off, patch)
     return output_side(translator, target)
@@ -117,13 +114,6 @@ def _check_ids(ids: Sequence[int], vocabulary: int) -> None:
     unknown = next((number for number in ids if number >= vocabulary), None)
     if unknown is not None:
         raise SettingError(f"id {unknown} is none of this model's {vocabulary:,}; ask for its vocabulary")
-
-
-def _fitting(model: TextModel, side: Side, name: str) -> Side:
-    limit = model.config.context
-    if len(side) > limit:
-        raise ShapeError(f"{name} has {len(side):,} tokens and this model has room for {limit:,}; shorten it")
-    return side
 
 
 class _PatchedTranslator(Translator):

@@ -64,7 +64,8 @@ class Record:
     ) -> Self:
         """The record of a Translator, Writer or Reader on a text; see `read_sides`."""
         parts = parts_of(off)
-        return cls(model.model, *read_sides(model, text, target, parts, patch), parts, patch)
+        source, written = read_sides(model, text, target, parts, patch)
+        return cls(model.model, source, written, parts, patch)
 
     @property
     def kinds(self) -> list[str]:

@@ -186,7 +186,11 @@ view.startKept(document.getElementById("studio"), kept, { values: kept.values })
 
 @dataclass(frozen=True)
 class Choice:
-    """What is pinned when the view opens; the overview chooses what is None."""
+    """What a file shows; None leaves the choice to the overview, or includes everything.
+
+    `words` merges the tokens of a word. `query`, the word whose row is pinned, and `tab`, the tab that opens
+    ("translate"), are for pages.
+    """
 
     kind: str | None = None
     layer: int | None = None

@@ -19,8 +19,8 @@ from regard.inspection.analysis.ranking import Link, Ranked, rank_heads
 from regard.inspection.record.inputs import TextModel
 from regard.inspection.record.record import Record
 from regard.inspection.record.tokens import Side
-from regard.inspection.render import export
 from regard.inspection.render.board import Board
+from regard.inspection.render.export import Choice, save
 from regard.inspection.render.heat_map import Heat, draw
 from regard.inspection.render.payload import NOTHING, Notes, annotated_overview
 from regard.inspection.render.terminal import (
@@ -132,8 +132,9 @@ class Report:
 
     def save(self, path: Path) -> Path:
         """Write the attention to a file; see export."""
-        chosen = {name: getattr(self.request, name) for name in ("kind", "layer", "head", "words")}
-        return export.save(self.record, path, **chosen, query=self.request.word, notes=self.notes)
+        request = self.request
+        choice = Choice(request.kind, request.layer, request.head, request.word, request.words)
+        return save(self.record, path, choice, self.notes)
 
     def _kind(self) -> str:
         """The kind asked for, or the one that has the query."""
