@@ -299,7 +299,7 @@ def test_a_line_without_room_is_named_and_those_before_it_are_answered(say, mode
     call = ("complete", model_folders["complete"], "-", "--min-tokens", 40, "--max-tokens", 60)
     found = say(*call, stdin=as_lines(["the cat", "a", long, "the"]))
     expected = writer.complete(["the cat", "a"], min_tokens=40, max_tokens=60)
-    assert found.out == as_lines([room._one_line(each.text) for each in expected]).decode()
+    assert found.out == as_lines([one_line(each.text) for each in expected]).decode()
     assert (found.code, found.err.count("\n")) == (2, 1)
     assert "text number 3 has" in found.err
     assert "min_tokens (40)" in found.err
