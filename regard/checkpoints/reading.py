@@ -199,6 +199,19 @@ class MappedWeights(Mapping[str, np.ndarray]):
         """The shape of each array, without reading any."""
         return {name: entry[1] for name, entry in self._entries.items()}
 
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The type of each array as the format names it, such as F32."""
+        return {name: entry[0] for name, entry in self._entries.items()}
+
+    def read(self, name: str) -> np.ndarray:
+        """A copy of an array, read past the map, whose pages would take the same memory once more."""
+        dtype, shape, begin, end = self._entries[name]
+        with open_regular(self.path) as file:
+            file.seek(self._begin + begin)
+            raw = np.fromfile(file, np.uint8, end - begin)
+        return raw.view(DTYPES[dtype]).reshape(shape)
+
     def _damaged(self, what: str) -> CheckpointError:
         return CheckpointError(f"{self.path} is damaged or no weight file: {what}")
 

@@ -34,7 +34,7 @@ def remember(
     weight: Annotated[
         float | None, typer.Option(help="Share of every probability, instead of choosing.")
     ] = None,
-    neighbours: Annotated[int | None, typer.Option(help="Remembered tokens that have a say.")] = None,
+    neighbours: Annotated[int | None, typer.Option(help="Nearest vectors that have a say.")] = None,
     temperature: Annotated[float | None, typer.Option(help="How sharply near is told from far.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; else with the run.")] = None,
     device: Device = "cpu",

@@ -32,38 +32,40 @@ class Recall(Settings):
 
 @dataclass(frozen=True)
 class Nearest:
-    """The remembered tokens nearest to each row, the nearest first: how far, and what they are; R K each."""
+    """The keys nearest to each row, the nearest first; R K each."""
 
     distances: Tensor  # squared, in units
-    ids: Tensor
+    places: Tensor  # which keys
+    counts: Tensor  # how many remembered tokens each of them stands for
 
 
-def shares(distances: Tensor, temperature: float) -> Tensor:
-    """What neighbours so far away weigh, R K."""
-    return (-distances / temperature).softmax(-1)
+def shares(distances: Tensor, counts: Tensor, temperature: float) -> Tensor:
+    """What keys so far away, each met so many times, weigh, R K."""
+    return (counts.log() - distances / temperature).softmax(-1)
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """For tokens of known text, what the model gave each and which of its neighbours are the same token."""
+    """For tokens of known text, what the model gave each and how much of each neighbour is the same token."""
 
     most: ClassVar[int] = max(NEIGHBOURS)
 
     chances: Tensor  # R, probabilities
     distances: Tensor  # R K
-    right: Tensor  # R K
+    counts: Tensor  # R K
+    right: Tensor  # R K, the share of a neighbour's tokens
 
     @classmethod
-    def of(cls, near: Nearest, ids: np.ndarray, log_probabilities: np.ndarray) -> Evidence:
-        """Evidence from neighbours, the tokens that did follow, and what the model thought of them."""
-        right = near.ids.cpu() == torch.from_numpy(ids)[:, None]
+    def of(cls, near: Nearest, right: Tensor, log_probabilities: np.ndarray) -> Evidence:
+        """Evidence from neighbours, the share of each that did follow, and what the model thought of that."""
         chances = torch.from_numpy(log_probabilities.astype(np.float64)).exp()
-        return cls(chances, near.distances.cpu().double(), right)
+        return cls(chances, *(x.cpu().double() for x in (near.distances, near.counts, right)))
 
     def remembered(self, neighbours: int, temperature: float) -> Tensor:
         """The probability that the neighbours alone give each token, R."""
         near = slice(neighbours)
-        return (shares(self.distances[:, near], temperature) * self.right[:, near]).sum(1)
+        weights = shares(self.distances[:, near], self.counts[:, near], temperature)
+        return (weights * self.right[:, near]).sum(1)
 
 
 def choose(evidence: Sequence[Evidence]) -> Recall:

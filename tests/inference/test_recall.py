@@ -14,9 +14,12 @@ def evidence(chances, right, seed=0):
     """Tokens that the model gave these chances, and whose neighbours are right with a given probability."""
     draw = np.random.default_rng(seed)
     count = len(chances)
-    distances = torch.from_numpy(np.sort(draw.random((count, Evidence.most)), axis=1).astype(np.float32))
-    ids = torch.from_numpy(np.where(draw.random((count, Evidence.most)) < right, 7, 8))
-    return Evidence.of(Nearest(distances, ids), np.full(count, 7), np.log(np.array(chances)))
+    shape = (count, Evidence.most)
+    distances = torch.from_numpy(np.sort(draw.random(shape), axis=1).astype(np.float32))
+    followed = torch.from_numpy(draw.random(shape) < right)
+    counts = torch.from_numpy(draw.integers(1, 5, shape)).float()
+    near = Nearest(distances, torch.zeros(shape, dtype=torch.int64), counts)
+    return Evidence.of(near, followed, np.log(np.array(chances)))
 
 
 def test_what_is_wrong_gets_no_weight():
@@ -37,8 +40,9 @@ def test_the_choice_is_the_likeliest_of_all():
         for temperature in room.TEMPERATURES:
             for weight in (0.0, *room.WEIGHTS):
                 total = 0.0
-                for chance, distances, right in zip(some.chances, some.distances, some.right, strict=True):
-                    a = np.exp(-distances[:neighbours].numpy() / temperature)
+                rows = zip(some.chances, some.distances, some.counts, some.right, strict=True)
+                for chance, distances, counts, right in rows:
+                    a = counts[:neighbours].numpy() * np.exp(-distances[:neighbours].numpy() / temperature)
                     near = float((a * right[:neighbours].numpy()).sum() / a.sum())
                     total += np.log((1 - weight) * float(chance) + weight * near)
                 if total > best + 1e-9:
@@ -49,10 +53,17 @@ def test_the_choice_is_the_likeliest_of_all():
 
 def test_nearer_neighbours_weigh_more_the_lower_the_temperature():
     distances = torch.tensor([[0.0, 1.0, 2.0]])
-    sharp, even = shares(distances, 0.1), shares(distances, 100.0)
+    once = torch.ones(1, 3)
+    sharp, even = shares(distances, once, 0.1), shares(distances, once, 100.0)
     assert sharp[0, 0] > 0.99
     assert even[0].tolist() == pytest.approx([1 / 3] * 3, abs=0.01)
     assert sharp.sum() == pytest.approx(1)
+
+
+def test_a_key_met_three_times_weighs_as_three_keys():
+    merged = shares(torch.tensor([[0.5, 0.2]]), torch.tensor([[3.0, 1.0]]), 0.3)
+    apart = shares(torch.tensor([[0.5, 0.5, 0.5, 0.2]]), torch.ones(1, 4), 0.3)
+    assert merged[0].tolist() == pytest.approx([float(apart[0, :3].sum()), float(apart[0, 3])])
 
 
 @pytest.mark.parametrize(
