@@ -31,7 +31,7 @@ def forced(
     inputs: Rows,
     outputs: Rows,
     sources: Rows | None,
-    off: Iterable[Part],
+    off: Part | Iterable[Part],
     blend: Blend | None = None,
 ) -> list[np.ndarray]:
     """The log-probability of each output id, which follows the input id at its place.
@@ -60,7 +60,7 @@ def last_vectors(model: EncoderDecoder | DecoderOnly, inputs: Rows, sources: Row
 
 @torch.inference_mode()
 def cross_weights(
-    model: EncoderDecoder, source: Sequence[int], target: Sequence[int], off: Iterable[Part] = ()
+    model: EncoderDecoder, source: Sequence[int], target: Sequence[int], off: Part | Iterable[Part] = ()
 ) -> np.ndarray:
     """L H T S: how much each place of a target looked at each token of its source."""
     layers = len(model.decoder.blocks)
@@ -112,7 +112,7 @@ def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:
     return torch.from_numpy(pad(arrays, 0)).to(device), mask
 
 
-def _switched(model: Transformer, off: Iterable[Part]) -> AbstractContextManager[object]:
+def _switched(model: Transformer, off: Part | Iterable[Part]) -> AbstractContextManager[object]:
     parts = parts_of(off)
     return watch(model, only=(), off=parts) if parts else nullcontext()
 

@@ -37,7 +37,7 @@ class Span:
 
 
 def perplexity_of(
-    model: DecoderOnly, tokenizer: Tokenizer, text: str, stride: int | None, off: Iterable[Part]
+    model: DecoderOnly, tokenizer: Tokenizer, text: str, stride: int | None, off: Part | Iterable[Part]
 ) -> Perplexity:
     """Every token once, each in a window that looks back on at least `context - stride` others."""
     ids, parts = tokenizer.encode(text), parts_of(off)
