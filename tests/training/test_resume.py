@@ -158,7 +158,11 @@ def test_a_kill_between_the_renames_of_the_only_checkpoint_is_resumed(tmp_path):
 @posix
 def test_a_closed_terminal_saves_as_any_signal_does(tmp_path):
     hangup = str(int(signal.SIGHUP))
-    ended = program(tmp_path, {"save_every": None}, "--kill-after", "3", hangup, "2")
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the program would inherit "ignore"
+    try:
+        ended = program(tmp_path, {"save_every": None}, "--kill-after", "3", hangup, "2")
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert ended.returncode == 129
     assert "ended by signal 1 after step 3" in ended.stderr
     assert saves.Saves(tmp_path).steps() == [3]
