@@ -20,12 +20,12 @@ from typing import Any, get_args, get_type_hints
 from pydantic.fields import FieldInfo
 
 from regard.model.config import ModelConfig
+from regard.registry import NamedIn
 from regard.runs.corpora import SOURCES
 from regard.runs.recipe import DECIDED, SHAPES, TUNABLE, Recipe
 from regard.runs.tables import RESUMABLE, ModelStart
 from regard.runs.toml import NONE
 from regard.settings import Settings
-from regard.tables import NamedIn
 
 PAGE = Path(__file__).with_name("settings.md")
 HEAD = """\

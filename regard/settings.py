@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from regard.errors import SettingError, nearest
-from regard.tables import NamedIn
+from regard.registry import NamedIn
 
 
 class Settings(BaseModel):

@@ -118,7 +118,7 @@ def learned(toy_tokenizer, pairs, steps):
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
     from regard.text.collate import collate_pairs
-    from regard.text.pair import Tokenizers
+    from regard.text.tokenizer import Tokenizers
     from regard.training.objectives import build_objective
 
     torch.manual_seed(1)
@@ -146,7 +146,7 @@ def learned(toy_tokenizer, pairs, steps):
 def guesser(toy_model, toy_tokenizer):
     """A Translator that knows nothing, for options whose effect must show."""
     from regard.inference.translator import Translator
-    from regard.text.pair import Tokenizers
+    from regard.text.tokenizer import Tokenizers
 
     model = toy_model(4, head_bias=True)
     model.head.bias.data[toy_tokenizer.end] = 3.0  # or it would hardly ever come to an end
@@ -182,7 +182,7 @@ def classifier(toy_model, toy_tokenizer):
 def model_folders(tmp_path_factory, guesser, writer, filler, classifier, toy_tokenizer):
     """Each of these models in a folder, by the command that uses it."""
     from regard.checkpoints.folder import save_model
-    from regard.text.pair import Tokenizers
+    from regard.text.tokenizer import Tokenizers
 
     place = tmp_path_factory.mktemp("models")
     used = {"translate": guesser, "complete": writer, "fill": filler, "classify": classifier}

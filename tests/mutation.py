@@ -27,7 +27,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 PROJECT = Path(__file__).parents[1]
-MODULES = "attention,cache,beam,batches,state,saves,folder"
+MODULES = "attention,cache,beam,batches,state,checkpoint_manager,folder"
 LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "runs")
 MEMORY = 8 << 30  # bytes of data for one run of tests: a mutant may ask for any amount
 SLOWER = 3  # times the unchanged tests, after which a mutant counts as killed, and at least so many seconds:

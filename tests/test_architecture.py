@@ -1,4 +1,4 @@
-"""The floors: a file imports only from lower floors or from its own room."""
+"""The levels: a file imports only from lower levels or from its own package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "regard"
 PAGE = PROJECT / "docs" / "architecture.md"
 
-FLOORS = {
+LEVELS = {
     7: {"cli"},
     6: {"service", "lessons", "bench"},
     5: {"demo"},
@@ -24,18 +24,18 @@ FLOORS = {
     3: {"training", "inference"},
     2: {"checkpoints", "engine"},
     1: {"model", "text"},
-    0: {"errors", "opener", "stepping", "settings", "tables"},
+    0: {"errors", "opener", "registry", "settings"},
 }
-FLOOR = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
+LEVEL = {part: level for level, packages in LEVELS.items() for part in packages}
 # `python -m regard` is the command line; __init__ only hands out names on first use.
-ROOM_OF_FILE = {"__main__": "cli"}
+PACKAGE_OF_FILE = {"__main__": "cli"}
 EXEMPT = {"__init__"}
 
 
-def rooms_of(package: Path) -> dict[Path, str]:
-    """Every source file but the exempt one, with the room it stands in."""
+def packages_of(package: Path) -> dict[Path, str]:
+    """Every source file but the exempt one, with the package it belongs to in."""
     files = {file: file.relative_to(package).with_suffix("").parts[0] for file in package.rglob("*.py")}
-    return {file: ROOM_OF_FILE.get(name, name) for file, name in files.items() if name not in EXEMPT}
+    return {file: PACKAGE_OF_FILE.get(name, name) for file, name in files.items() if name not in EXEMPT}
 
 
 def imported_modules(file: Path, package: Path, markers: bool = True) -> Iterator[tuple[int, str]]:
@@ -61,8 +61,8 @@ def _is_dynamic_import(call: ast.Call, markers: bool) -> bool:
     return name in known and isinstance(next(iter(call.args), None), ast.Constant)
 
 
-def room_of_import(module: str) -> str | None:
-    """The room an import reaches into: None for other packages, '' for the package's front door."""
+def package_of_import(module: str) -> str | None:
+    """The package an import reaches: None for other packages, '' for the package's front door."""
     first, *rest = module.split(".")
     if first != "regard":
         return None
@@ -75,23 +75,25 @@ def room_of_import(module: str) -> str | None:
 def violations(package: Path) -> list[str]:
     """Each import that breaks the rule, in words."""
     found = []
-    for file, room in sorted(rooms_of(package).items()):
+    for file, part in sorted(packages_of(package).items()):
         where = file.relative_to(package.parent).as_posix()
-        if room not in FLOOR:
-            found.append(f"{where}: room {room} has no floor; give it one in FLOORS and docs/architecture.md")
+        if part not in LEVEL:
+            found.append(
+                f"{where}: package {part} has no level; give it one in LEVELS and docs/architecture.md"
+            )
             continue
         for line, module in imported_modules(file, package):
-            target = room_of_import(module)
-            if target is not None and not may_import(room, target):
-                found.append(f"{where}:{line}: {room} (floor {FLOOR[room]}) imports {module}")
+            target = package_of_import(module)
+            if target is not None and not may_import(part, target):
+                found.append(f"{where}:{line}: {part} (level {LEVEL[part]}) imports {module}")
     return found
 
 
-def may_import(room: str, target: str) -> bool:
-    """Lower floors and one's own room; the files of floor 0 are one room."""
-    if target not in FLOOR:
+def may_import(part: str, target: str) -> bool:
+    """Lower levels and the own package; the files of level 0 count as one package."""
+    if target not in LEVEL:
         return False
-    return target == room or FLOOR[target] < FLOOR[room] or FLOOR[target] == FLOOR[room] == 0
+    return target == part or LEVEL[target] < LEVEL[part] or LEVEL[target] == LEVEL[part] == 0
 
 
 def test_every_import_goes_down_or_stays_in_its_room():
@@ -116,8 +118,8 @@ def test_every_import_goes_down_or_stays_in_its_room():
         ("model/planted.py", "import_module('regard.cli.app')", "imports regard.cli.app"),
         ("model/planted.py", "NamedIn('regard.runs.run', 'X')", "imports regard.runs.run"),
         ("errors.py", "from regard.model import config", "imports regard.model.config"),
-        ("attic/planted.py", "", "room attic has no floor"),
-        ("attic.py", "", "room attic has no floor"),
+        ("attic/planted.py", "", "package attic has no level"),
+        ("attic.py", "", "package attic has no level"),
         ("__main__.py", "import regard.attic", "imports regard.attic"),
     ],
 )
@@ -132,7 +134,7 @@ def test_a_planted_violation_is_found(tmp_path, file, source, complaint):
     ("file", "source"),
     [
         ("text/planted.py", "import torch, regard.errors\nfrom . import corpus\nfrom .corpus import read"),
-        ("tables.py", "from regard.errors import SettingError"),
+        ("registry.py", "from regard.errors import SettingError"),
         ("inference/planted.py", "from regard.checkpoints.folder import read\nfrom ..model import config"),
         ("__main__.py", "from regard.cli.app import main"),
         ("__init__.py", "from regard.cli.app import main"),
@@ -145,53 +147,53 @@ def test_an_allowed_import_is_not_reported(tmp_path, file, source):
     assert violations(package) == []
 
 
-def drawn_rooms(page: str, drawing: str) -> dict[str, int]:
-    """Rooms and their floors from a drawing of the page: `floor N  name/  words   name.py  words`."""
+def drawn_packages(page: str, drawing: str) -> dict[str, int]:
+    """Rooms and their levels from a drawing of the page: `level N  name/  words   name.py  words`."""
     _, _, rest = page.partition(f"```{drawing}\n")
-    rooms, floor = {}, -1
+    packages, level = {}, -1
     for line in rest.partition("```")[0].splitlines():
-        if mark := re.match(r"floor (\d)", line):
-            floor = int(mark[1])
-        rooms |= dict.fromkeys(re.findall(r"(?<=\s\s)([a-z]+)(?:/|\.py)(?=\s|$)", line), floor)
-    return rooms
+        if mark := re.match(r"level (\d)", line):
+            level = int(mark[1])
+        packages |= dict.fromkeys(re.findall(r"(?<=\s\s)([a-z]+)(?:/|\.py)(?=\s|$)", line), level)
+    return packages
 
 
 def drift(page: str, existing: set[str]) -> list[str]:
-    """Where the page's two drawings differ from the rooms that exist and from the floors enforced here."""
-    built, planned = drawn_rooms(page, "floors"), drawn_rooms(page, "planned")
-    found = [f"{room} exists and is not drawn" for room in sorted(existing - set(built))]
-    found += [f"{room} is drawn and does not exist" for room in sorted(set(built) - existing)]
-    found += [f"{room} is planned and drawn" for room in sorted(set(built) & set(planned))]
-    found += [f"{room} is neither drawn nor planned" for room in sorted(set(FLOOR) - {*built, *planned})]
+    """Where the page's two drawings differ from the packages that exist and from the levels enforced here."""
+    built, planned = drawn_packages(page, "levels"), drawn_packages(page, "planned")
+    found = [f"{part} exists and is not drawn" for part in sorted(existing - set(built))]
+    found += [f"{part} is drawn and does not exist" for part in sorted(set(built) - existing)]
+    found += [f"{part} is planned and drawn" for part in sorted(set(built) & set(planned))]
+    found += [f"{part} is neither drawn nor planned" for part in sorted(set(LEVEL) - {*built, *planned})]
     drawn = [*built.items(), *planned.items()]
-    return found + [f"{room} is drawn on floor {floor}" for room, floor in drawn if FLOOR.get(room) != floor]
+    return found + [f"{part} is drawn on level {level}" for part, level in drawn if LEVEL.get(part) != level]
 
 
 def test_the_drawing_in_the_docs_is_the_house():
-    assert drift(PAGE.read_text(encoding="utf-8"), set(rooms_of(PACKAGE).values())) == []
+    assert drift(PAGE.read_text(encoding="utf-8"), set(packages_of(PACKAGE).values())) == []
 
 
 def test_a_wrong_drawing_is_found():
-    everything = "\n".join(f"floor {FLOOR[room]}  {room}/  words" for room in sorted(FLOOR))
-    page = f"```floors\n{everything}\n```\n```planned\n```"
-    assert drift(page, set(FLOOR)) == []
-    assert drift(page, set(FLOOR) - {"demo"}) == ["demo is drawn and does not exist"]
-    assert drift(page.replace("floor 1  text", "floor 2  text"), set(FLOOR)) == ["text is drawn on floor 2"]
-    without = page.replace("floor 5  demo/  words\n", "")
-    assert drift(without, set(FLOOR)) == ["demo exists and is not drawn", "demo is neither drawn nor planned"]
-    assert drift(without + "```planned\nfloor 5  demo/\n```", set(FLOOR) - {"demo"}) == [
+    everything = "\n".join(f"level {LEVEL[part]}  {part}/  words" for part in sorted(LEVEL))
+    page = f"```levels\n{everything}\n```\n```planned\n```"
+    assert drift(page, set(LEVEL)) == []
+    assert drift(page, set(LEVEL) - {"demo"}) == ["demo is drawn and does not exist"]
+    assert drift(page.replace("level 1  text", "level 2  text"), set(LEVEL)) == ["text is drawn on level 2"]
+    without = page.replace("level 5  demo/  words\n", "")
+    assert drift(without, set(LEVEL)) == ["demo exists and is not drawn", "demo is neither drawn nor planned"]
+    assert drift(without + "```planned\nlevel 5  demo/\n```", set(LEVEL) - {"demo"}) == [
         "demo is neither drawn nor planned"
     ]
-    assert drift(without.replace("planned\n", "planned\nfloor 5  demo/\n"), set(FLOOR) - {"demo"}) == []
+    assert drift(without.replace("planned\n", "planned\nlevel 5  demo/\n"), set(LEVEL) - {"demo"}) == []
 
 
 def absent_files(page: str, package: Path) -> list[str]:
-    """Files that the page's table names and that do not exist; a row without a room goes on with the last."""
-    absent, room = [], ""
+    """Files that the table names and that do not exist; a row without a package continues the last one."""
+    absent, part = [], ""
     for cells in re.findall(r"^\| *([a-z]*) *\| *([^|]+?) *\|.*\|$", page, re.MULTILINE):
-        room = cells[0] or room
+        part = cells[0] or part
         names = re.findall(r"[\w/]+(?:\.py|/)", cells[1])
-        absent += [f"{room}/{name}" for name in names if not (package / room / name).exists()]
+        absent += [f"{part}/{name}" for name in names if not (package / part / name).exists()]
     return absent
 
 
@@ -202,7 +204,7 @@ def test_every_file_named_in_the_docs_exists():
 def test_an_absent_file_is_found(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.py").touch()
-    page = "| room | file | holds |\n|---|---|---|\n| model | config.py | x |\n| | gone.py, away/ | y |\n"
+    page = "| package | file | holds |\n|---|---|---|\n| model | config.py | x |\n| | gone.py, away/ | y |\n"
     assert absent_files(page, tmp_path) == ["model/gone.py", "model/away/"]
 
 
@@ -212,7 +214,8 @@ def import_graph(package: Path) -> dict[str, set[str]]:
     A setting that names a registry (`NamedIn`) holds a string and imports nothing by itself.
     """
     modules = {
-        ".".join(file.relative_to(package.parent).with_suffix("").parts): file for file in rooms_of(package)
+        ".".join(file.relative_to(package.parent).with_suffix("").parts): file
+        for file in packages_of(package)
     }
     return {
         name: {found for found in _modules_named(file, package, modules) if found != name}

@@ -15,10 +15,10 @@ HEAVY = ("torch", "numpy", "pydantic", "transformers")
 LIGHT = {
     "regard": (),
     "regard.errors": (),
-    "regard.tables": (),
+    "regard.registry": (),
     "regard.cli.app": (),
     "regard.settings": ("pydantic",),
-    "regard.stepping": ("numpy",),
+    "regard.engine.stepper": ("numpy",),
     "regard.model.config": ("pydantic",),
     "regard.text.tokenizer": ("pydantic", "numpy"),
 }

@@ -132,7 +132,7 @@ GOOD = {
         ({"code": "`regard.errors.farthest`"}, "regard.errors.farthest does not exist"),
         ({"code": "`regard.nowhere.at_all`"}, "regard.nowhere.at_all does not exist"),
         ({"code": "`elsewhere.entirely`"}, "elsewhere.entirely does not exist"),
-        ({"code": "`regard.errors`, `regard.tables`"}, "one place"),
+        ({"code": "`regard.errors`, `regard.registry`"}, "one place"),
         ({"test": "`tests/test_lectures.py::test_of_nothing`"}, "no test test_of_nothing"),
         ({"test": "`tests/test_lectures.py::faults`"}, "no test faults"),
         ({"test": "`tests/nowhere.py::test_it`"}, "tests/nowhere.py does not exist"),

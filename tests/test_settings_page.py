@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from regard.runs.catalogue import FOLDER
+from regard.registry import NamedIn
+from regard.runs.recipe import FOLDER
 from regard.settings import Settings
-from regard.tables import NamedIn
 
 PROJECT = Path(__file__).parents[1]
 

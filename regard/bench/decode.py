@@ -23,7 +23,7 @@ from regard.bench.interleaved import OURS, Case, Contender
 from regard.bench.worker import Worker
 from regard.errors import RegardError
 from regard.model.config import ModelConfig
-from regard.tables import Table
+from regard.registry import Table
 
 _MARIAN: dict[str, Any] = dict(positions="sinusoidal-halves", context=512, head_bias=True, dropout=0.0)
 SHAPES = [

@@ -37,7 +37,7 @@ class Task:
 def regard_torch(task: Task) -> Work:
     """Regard's search over the torch model."""
     from regard.checkpoints.folder import load_model
-    from regard.inference.passes import vectors
+    from regard.inference.scoring import vectors
     from regard.model.transformer import EncoderOnly
 
     model = load_model(task.folder).eval()
@@ -47,12 +47,12 @@ def regard_torch(task: Task) -> Work:
 
 
 def _search(task: Task, model: Any) -> Work:
-    from regard.inference.beam import Beam, BeamSettings
-    from regard.inference.limits import Limits
-    from regard.inference.request import Request
-    from regard.inference.sampling import Sampling
-    from regard.inference.search import run
-    from regard.model.stepper import TorchStepper
+    from regard.engine.torch_stepper import TorchStepper
+    from regard.inference.search.beam import Beam, BeamSettings
+    from regard.inference.search.constraints import Limits
+    from regard.inference.search.decoding import run
+    from regard.inference.search.requests import Request
+    from regard.inference.search.sampling import Sampling
 
     length: dict[str, Any] = dict(min_length=task.length, max_length=task.length, end=task.end)
     limits = BeamSettings(beams=task.beams, **length) if task.beams > 1 else Limits(**length)

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from regard.checkpoints.atomic_folders import write_tensors
 from regard.checkpoints.folder import save_model
 from regard.checkpoints.formats import FORMATS
-from regard.checkpoints.writing import write_tensors
 from regard.errors import RegardError
 from regard.model.config import ModelConfig
 from regard.model.transformer import Transformer, build_model

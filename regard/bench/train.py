@@ -37,8 +37,8 @@ from regard.text.collate import ParallelBatch, TextBatch
 from regard.training.compiling import compile_blocks
 from regard.training.objectives import Objective, build_objective
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
+from regard.training.replicas import Workers
 from regard.training.settings import TrainingSettings
-from regard.training.workers import Workers
 
 DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
 START = 2  # begins a target

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.checkpoints.reading import FolderFiles, MappedWeights, quoted
+from regard.checkpoints.atomic_folders import new_folder, read_replaceable, write_json, write_tensors
 from regard.checkpoints.shapes import weight_shapes
-from regard.checkpoints.writing import new_folder, read_replaceable, write_json, write_tensors
+from regard.checkpoints.untrusted_files import FolderFiles, MappedWeights, quoted
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
-from regard.text.pair import JOINT, SOURCE, TARGET, Tokenizers
+from regard.text.tokenizer import JOINT, SOURCE, TARGET, Tokenizers
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from regard.checkpoints import bert, gpt2, llama, marian, pegasus
 from regard.checkpoints.naming import Format
-from regard.tables import Table
+from regard.registry import Table
 
 FORMATS: Table[Format] = Table(
     "model_type",

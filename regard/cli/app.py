@@ -20,13 +20,13 @@ from regard.cli import (
     bench,
     by_hand,
     complete,
+    datastore,
     demo,
     describe,
     doctor,
     evaluate,
     inspect,
     read,
-    remember,
     studio,
     train,
     translate,
@@ -36,7 +36,7 @@ from regard.errors import RegardError
 
 # In the order that help shows them.
 THEMES = (
-    demo, studio, train, translate, complete, read, inspect, evaluate, remember, verify_resume, describe,
+    demo, studio, train, translate, complete, read, inspect, evaluate, datastore, verify_resume, describe,
     by_hand, bench, doctor,
 )  # fmt: skip
 

@@ -106,7 +106,7 @@ def _run(
     from regard.bench import report
     from regard.bench.interleaved import take_turns
     from regard.bench.report import heading, line
-    from regard.tables import Table
+    from regard.registry import Table
 
     known = Table("case", {found.name: found for found in cases})
     chosen = [known.find(name) for name in names or known]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.files import Settings
+from regard.cli.options import Settings
 
 commands = typer.Typer()
 

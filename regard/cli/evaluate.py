@@ -8,9 +8,19 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.builtin import folder_of
-from regard.cli.files import Labelled, PlainText, Source, Target, Tsv, named
-from regard.cli.options import Backwards, Device, Model, Remembered
+from regard.cli.options import (
+    Backwards,
+    Device,
+    Labelled,
+    Model,
+    PlainText,
+    Remembered,
+    Source,
+    Target,
+    Tsv,
+    folder_of,
+    named,
+)
 
 commands = typer.Typer()
 

@@ -89,7 +89,7 @@ class Lines:
 
     def _read(self) -> Iterator[str]:
         from regard.errors import DataError, UsageError
-        from regard.text.reading import NUL, read_lines, read_stream
+        from regard.text.lines import NUL, read_lines, read_stream
 
         if self._file is None:
             if sys.stdin is None:
@@ -132,7 +132,7 @@ def _stdout() -> IO[str]:
 
 def _one_row(columns: list[str]) -> str:
     """Columns on one line; where there are several, a tab is nothing but their border."""
-    from regard.text.reading import one_line
+    from regard.text.lines import one_line
 
     lines = map(one_line, columns)
     return next(lines) if len(columns) == 1 else "\t".join(line.replace("\t", " ") for line in lines)

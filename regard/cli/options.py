@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from regard.cli.builtin import folder_of
+NAMES = ("demo", "demo-reverse", "demo-writing")
+
+
+def folder_of(model: str | None) -> str | None:
+    """The folder of a built-in model by its name, anything else as it is; ./demo is a folder of one's own."""
+    if model not in NAMES:
+        return model
+    from regard.demo.story.model_store import trained_folder
+
+    return str(trained_folder(model))
+
+
+def files(meaning: str) -> Any:
+    """An option that names files, once or more."""
+    return typer.Option(metavar="FILE", help=meaning, show_default=False)
+
+
+Source = Annotated[list[str] | None, files("Sentences to translate; may be gzip or a pattern.")]
+Target = Annotated[list[str] | None, files("Their translations, line by line.")]
+Tsv = Annotated[list[str] | None, files("Both in one table: TSV, CSV or JSONL.")]
+PlainText = Annotated[list[str] | None, files("Plain text.")]
+Labelled = Annotated[list[str] | None, files("Texts with labels: TSV, CSV or JSONL.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.", show_default=False),
+]
+
+
+def named(**given: list[str] | None) -> dict[str, list[str]]:
+    """The files that were given, by the names of [data]."""
+    return {name: paths for name, paths in given.items() if paths}
+
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model folder, or a run's, or demo.", callback=folder_of)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.files import Labelled, PlainText, Settings, Source, Target, Tsv, files
+from regard.cli.options import Labelled, PlainText, Settings, Source, Target, Tsv, files
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
@@ -108,7 +108,7 @@ def _print_report(folder: Path, as_json: bool) -> None:
 
 
 def _list_recipes(as_json: bool) -> None:
-    from regard.runs.catalogue import recipes
+    from regard.runs.recipe import recipes
 
     if as_json:
         print(json.dumps(recipes(), indent=2))

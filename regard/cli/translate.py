@@ -25,7 +25,7 @@ from regard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from regard.inference.remembering import Remembered as Folder
+    from regard.inference.rescoring.datastore import Remembered as Folder
     from regard.inference.translation import Translation
 
 commands = typer.Typer()
@@ -94,7 +94,7 @@ def translate(
 
 
 def _loaded(remembered: str, device: str) -> Folder:
-    from regard.inference.remembering import Remembered
+    from regard.inference.rescoring.datastore import Remembered
 
     return Remembered.load(remembered, device)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.files import Labelled, PlainText, Settings, Source, Target, Tsv, named
+from regard.cli.options import Labelled, PlainText, Settings, Source, Target, Tsv, named
 
 commands = typer.Typer()
 

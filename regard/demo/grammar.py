@@ -11,7 +11,7 @@ from random import Random
 
 from regard.demo import everyday, people, reasons, senses, things
 from regard.demo.sentences import Sentence
-from regard.tables import Table
+from regard.registry import Table
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.checkpoints.atomic_folders import MANIFEST, standing
 from regard.checkpoints.folder import CONFIG, ModelFolder, load_model, read_folder
-from regard.checkpoints.reading import FolderFiles, quoted
-from regard.checkpoints.writing import MANIFEST, standing
+from regard.checkpoints.untrusted_files import FolderFiles, quoted
 from regard.errors import CheckpointError, SettingError, UnknownName, UsageError, nearest
 from regard.model.config import ModelConfig
 

@@ -99,7 +99,7 @@ class Reader:
             return [self._row(label, ids, None)]
 
         def answer(rows: list[np.ndarray]) -> list[Filled]:
-            from regard.inference.passes import word_probabilities
+            from regard.inference.scoring import word_probabilities
 
             places = [np.flatnonzero(row == self.tokenizer.mask) for row in rows]
             found = word_probabilities(self.model, rows, places)
@@ -126,7 +126,7 @@ class Reader:
         self._needs("classify", "classes")
 
         def answer(rows: list[np.ndarray]) -> list[Classified]:
-            from regard.inference.passes import class_probabilities
+            from regard.inference.scoring import class_probabilities
 
             return [self._classified(each) for each in class_probabilities(self.model, rows)]
 
@@ -153,7 +153,7 @@ class Reader:
             raise UnknownName(f"unknown pooling {pooling!r}; {nearest(pooling, POOLINGS)}")
 
         def answer(rows: list[np.ndarray]) -> list[np.ndarray]:
-            from regard.inference.passes import vectors
+            from regard.inference.scoring import vectors
 
             return [_pooled(each, pooling, normalise) for each in vectors(self.model, rows)]
 
@@ -165,7 +165,7 @@ class Reader:
 
     def vectors(self, text: str, *, cut: bool = False) -> TokenVectors:
         """The contextual vector of each piece of a text."""
-        from regard.inference.passes import vectors
+        from regard.inference.scoring import vectors
 
         pieces = self.tokenizer.tokens(text)
         row = self._row(Label(1, alone=True), [piece.id for piece in pieces], cut)

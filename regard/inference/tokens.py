@@ -12,6 +12,24 @@ import numpy as np
 from regard.errors import SettingError
 from regard.text.tokenizer import TextStream, Tokenizer
 
+
+def spellings(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """The ids of words, as a text begins with each and as it stands after a space.
+
+    A word that the tokenizer does not know cannot be said, and has none.
+    """
+    if isinstance(words, str):
+        raise SettingError(f"forbidden ({words!r}) must be a list of words; put it in brackets")
+    found: dict[tuple[int, ...], None] = {}
+    for word in words:
+        if not word.strip():
+            raise SettingError(f"forbidden holds {word!r}, which is no word; leave it out")
+        for text in (word, f" {word}"):
+            found[tuple(tokenizer.encode(text))] = None
+    unknown = tokenizer.specials.get("unknown")
+    return tuple(ids for ids in found if ids and unknown not in ids)
+
+
 # A stream of text settles within so many ids; more of what came before cannot change a piece.
 _BEFORE = 16
 
@@ -145,3 +163,13 @@ def choices(
     order = np.argsort(-probabilities, kind="stable")[:count].tolist()
     texts = [pieces(tokenizer, [number], before)[0] for number in order]
     return [Choice(i, text, float(probabilities[i])) for i, text in zip(order, texts, strict=True)]
+
+
+def beginning(tokenizer: Tokenizer) -> list[int]:
+    """What stands before the first word of a text: the token between documents, or the end of a line."""
+    start, end = tokenizer.specials.get("start"), tokenizer.specials.get("end")
+    line_end = tokenizer.encode("\n")
+    if start is not None and start == end:
+        return [start]
+    known = line_end and tokenizer.specials.get("unknown") not in line_end
+    return line_end if known or start is None else [start]

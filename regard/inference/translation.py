@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 
 from regard.inference.alignment import Alignment
-from regard.inference.request import Answer, Result
+from regard.inference.search.requests import Answer, Result
+from regard.inference.search.selection import Tree
 from regard.inference.tokens import Tokens
-from regard.inference.tree import Tree
 from regard.text.tokenizer import Tokenizer
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'’”»)\]]*\Z")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A text or a part of one: its ids, the end among them, the white space behind it, and its place."""
+
+    text: str
+    ids: np.ndarray
+    gap: str = ""
+    place: int = 0
 
 
 @dataclass(frozen=True)

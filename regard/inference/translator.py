@@ -2,31 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.errors import SettingError, ShapeError, UsageError
+from regard.engine.stepper import Stepper
+from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
 from regard.inference.alignment import Alignment
-from regard.inference.backwards import Backwards, check_backwards
-from regard.inference.beam import BeamSettings
-from regard.inference.limits import length_penalty as penalty_of
-from regard.inference.request import check_numbers
-from regard.inference.tokens import Choice, Tokens, choices, pieces
-from regard.inference.translating import Source, Translating
-from regard.inference.translation import Translation
-from regard.inference.windows import BUDGET, WINDOW, Job
-from regard.inference.words import spellings
-from regard.stepping import Stepper
-from regard.text.pair import Tokenizers
+from regard.inference.rescoring.noisy_channel import Backwards, check_backwards
+from regard.inference.search.beam import Beam, BeamSettings
+from regard.inference.search.constraints import Limits
+from regard.inference.search.constraints import length_penalty as penalty_of
+from regard.inference.search.decoding import run
+from regard.inference.search.requests import Request, check_numbers
+from regard.inference.search.sampling import Sampling
+from regard.inference.sentences import split_to_fit
+from regard.inference.tokens import Choice, Tokens, choices, pieces, spellings
+from regard.inference.translation import Source, Translation, empty, joined, told
+from regard.inference.windows import BUDGET, WINDOW, Job, Label
+from regard.text.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
-    from regard.inference.remembering import Remembered
+    from regard.inference.rescoring.datastore import Remembered
     from regard.model.config import ModelConfig
     from regard.model.transformer import EncoderDecoder
     from regard.model.watch import Part
+
+
+SPLITS = ("error", "sentences")
+LONGER = 50  # a translation may have so many tokens more than its source (section 6.1)
+
+
+@dataclass(frozen=True)
+class Translating:
+    """What one call wants; `by_source` lets the longest translation go by the length of its source."""
+
+    tokenizers: Tokenizers
+    context: int
+    settings: BeamSettings
+    by_source: bool
+    prefix: list[int]
+    split: str
+    stepper: Callable[[], Stepper]
+
+    def __post_init__(self):
+        if self.split not in SPLITS:
+            raise UnknownName(f"unknown split {self.split!r}; {nearest(self.split, SPLITS)}")
+        if self._room < 1:
+            raise SettingError(
+                f"prefix ({len(self.prefix)} tokens) fills the {self.context} that this model has; shorten it"
+            )
+        if self.settings.min_length > self._room:
+            raise SettingError(
+                f"min_length ({self.settings.min_length}) must not be above {self._room}, the tokens that go "
+                "into this model behind the prefix; lower it"
+            )
+
+    def read(self, label: Label, text: str, ids: list[int]) -> list[Source]:
+        """What is translated of a text: all of it, its parts, or nothing where it is blank."""
+        if not ids or not text.strip():
+            return []
+        if self._fits(ids):
+            return [self._source(text, ids)]
+        if self.split == "error":
+            raise ShapeError(
+                f"{label} has {len(ids):,} tokens and this model reads {self.context - 1:,}; "
+                "shorten it, or set split to sentences"
+            )
+        return self._parts(label, text)
+
+    def size(self, source: Source) -> int:
+        """What a source costs: its tokens, for every beam."""
+        return len(source.ids) * self.settings.beams
+
+    def answer(self, sources: list[Source]) -> list[Translation]:
+        """The translation of each source."""
+        search = Sampling(self.stepper()) if self._is_greedy else Beam(self.stepper())
+        answers = run(search, [self._request(source) for source in sources])
+        return [told(answer, self.tokenizers.target) for answer in answers]
+
+    def join(self, text: str, sources: Sequence[Source], found: Sequence[Translation]) -> Translation:
+        """The translation of a text from those of its sources."""
+        if not found:
+            return empty(self.tokenizers.target)
+        if len(found) == 1:
+            return found[0]
+        return joined(found, [source.gap for source in sources])
+
+    @property
+    def _is_greedy(self) -> bool:
+        return self.settings.beams == 1 and not self.settings.tree
+
+    @cached_property
+    def _limits(self) -> Limits:
+        """What the search is told: a beam of one needs no more than the limits that hold for any search."""
+        if not self._is_greedy:
+            return self.settings
+        return Limits(**self.settings.model_dump(include=set(Limits.model_fields)))
+
+    @property
+    def _room(self) -> int:
+        """How many tokens can be generated at most."""
+        return self.context - 1 - len(self.prefix)
+
+    def _fits(self, ids: list[int]) -> bool:
+        return len(ids) < self.context
+
+    def _source(self, text: str, ids: list[int], gap: str = "", place: int = 0) -> Source:
+        return Source(text, np.array([*ids, self.tokenizers.source.end]), gap, place)
+
+    def _parts(self, label: Label, text: str) -> list[Source]:
+        encode = self.tokenizers.source.encode
+        parts = split_to_fit(text, lambda part: self._fits(encode(part)))
+        encoded = self.tokenizers.source.encode_batch([part.text for part in parts])
+        if not all(map(self._fits, encoded)):
+            raise ShapeError(f"{label} has a character of more tokens than this model reads; leave it out")
+        pairs = enumerate((part, ids) for part, ids in zip(parts, encoded, strict=True) if ids)
+        return [self._source(part.text, ids, part.gap, place) for place, (part, ids) in pairs]
+
+    def _request(self, source: Source) -> Request:
+        """The prefix begins the first part of a text alone."""
+        prefix = [self.tokenizers.target.start, *(self.prefix if source.place == 0 else [])]
+        longest = min(self.settings.max_length, self._room)
+        if self.by_source:
+            longest = min(longest, max(len(source.ids) + LONGER, self.settings.min_length))
+        return Request(np.array(prefix), self._limits.changed(max_length=longest), source.ids)
+
 
 LONGEST = 1 << 16
 
@@ -137,7 +241,7 @@ class Translator:
 
         A string is scored with the end behind it, a Translation as the tokens that it has, given ones too.
         """
-        from regard.inference.passes import forced
+        from regard.inference.scoring import forced
 
         target, ids = self.tokenizers.target, self._ids(translation)
         source = self._source("the text", text)
@@ -156,7 +260,7 @@ class Translator:
         self, text: str, translation: str | Translation, *, off: Part | Iterable[Part] = ()
     ) -> Alignment:
         """Which token of a text each token of its translation came from, by one forced pass."""
-        from regard.inference.passes import cross_weights
+        from regard.inference.scoring import cross_weights
 
         target, ids = self.tokenizers.target, self._ids(translation)
         source = self._source("the text", text)
@@ -197,18 +301,18 @@ class Translator:
 
     def remember(self, pairs: Iterable[tuple[str, str]]) -> Remembered:
         """Known translations, pairs of source and target, as this model meets them; see Remembered."""
-        from regard.inference.remembering import remember
+        from regard.inference.rescoring.datastore import remember
 
         return remember(self.model, self.tokenizers, pairs)
 
     def tuned(self, remembered: Remembered, pairs: Iterable[tuple[str, str]]) -> Remembered:
         """The same with the recall under which other known translations are likeliest."""
-        from regard.inference.remembering import tuned
+        from regard.inference.rescoring.datastore import tuned
 
         return tuned(remembered, self.model, self.tokenizers, pairs)
 
     def _stepper(self, off: Sequence[Part], remembered: Remembered | None = None) -> Stepper:
-        from regard.model.stepper import TorchStepper
+        from regard.engine.torch_stepper import TorchStepper
 
         return TorchStepper(self.model, off=off, blend=remembered)
 

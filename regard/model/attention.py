@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.cache import Memory, Slot
-from regard.model.dropout import drop
+from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.similarity import SIMILARITIES, ScaledDot, Similarity
 from regard.model.watch import UNWATCHED, WRITTEN_OUT, Unwatched, watching
-from regard.tables import Table
+from regard.registry import Table
 
 
 @dataclass(frozen=True)

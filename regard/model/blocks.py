@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.model.activations import gelu_tanh
 from regard.model.cache import Memory, Slot
-from regard.model.dropout import drop
+from regard.model.kernels import drop, gelu_tanh
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.watch import watching
-from regard.tables import Table
+from regard.registry import Table
 
 
 class LayerNorm(nn.Module):

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from regard.errors import SettingError
+from regard.registry import NamedIn, Table
 from regard.settings import Settings
-from regard.tables import NamedIn, Table
 
 Size = Annotated[int, Field(ge=1, le=1 << 24)]
 Count = Annotated[int, Field(ge=1, le=4096)]

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ShapeError
-from regard.model.dropout import drop
-from regard.model.initial import random_weight, redraw
+from regard.model.initialization import random_weight, redraw
+from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Positions, Rotation
 from regard.model.watch import watching

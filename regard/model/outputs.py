@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.config import ModelConfig
-from regard.model.dropout import drop
-from regard.model.initial import random_weight
+from regard.model.initialization import random_weight
+from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.watch import watching
-from regard.tables import Table
+from regard.registry import Table
 
 
 class Words(nn.Module):

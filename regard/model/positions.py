@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from regard.errors import SettingError, ShapeError
 from regard.model.config import ModelConfig, RotaryScaling
-from regard.model.initial import random_weight
-from regard.tables import Table
+from regard.model.initialization import random_weight
+from regard.registry import Table
 
 
 @dataclass(frozen=True)

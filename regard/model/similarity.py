@@ -11,8 +11,8 @@ from typing import Protocol
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.model.initial import random_weight
-from regard.tables import Table
+from regard.model.initialization import random_weight
+from regard.registry import Table
 
 
 class Similarity(Protocol):

@@ -19,7 +19,7 @@ from regard.model.blocks import FEED_FORWARDS, NORMS, RESIDUALS, DecoderBlock, E
 from regard.model.cache import Cache, Memory
 from regard.model.config import ModelConfig
 from regard.model.embedding import Embedding
-from regard.model.initial import start_evenly, start_small
+from regard.model.initialization import start_evenly, start_small
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.outputs import OUTPUTS
 from regard.model.positions import POSITIONS, Rotation

@@ -10,10 +10,9 @@ from typing import Any
 
 from regard.errors import DataError, SettingError
 from regard.runs.tables import DataTable, Files
-from regard.text.corpus import Filters, LabelledText, ParallelText, PlainText
-from regard.text.reading import find_files
-from regard.text.report import Report
-from regard.text.running import RunningText
+from regard.text.corpus import Filters, LabelledText, ParallelText, PlainText, Report
+from regard.text.lines import find_files
+from regard.text.running_text import RunningText
 from regard.text.splitting import Corpus, HeldOut, Part
 
 # What each objective can learn from: one of these, complete.

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, SettingError, UsageError
-from regard.inference.remembering import Remembered
+from regard.inference.rescoring.datastore import Remembered
 from regard.runs.corpora import whole
-from regard.runs.decoding import translate
-from regard.runs.place import READING, data_as_read_by, run_of
+from regard.runs.run_folder import READING, data_as_read_by, run_of
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.measuring import TASKS, measure
+from regard.runs.tasks.translation import translate
 from regard.runs.trained import Trained
-from regard.text.corpus import Pair, ParallelText
+from regard.text.corpus import Pair, ParallelText, Report
 from regard.text.encoding import TOO_MANY_TOKENS
-from regard.text.reading import one_line
-from regard.text.report import Report
+from regard.text.lines import one_line
 from regard.text.scores import Comparison, Confusion, Score, bleu, compare_translations, translation_scores
 from regard.text.splitting import Corpus
 from regard.training.objectives import build_objective

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import CheckpointError, DataError, SettingError
-from regard.runs.place import RunFolder
 from regard.runs.recipe import Recipe
+from regard.runs.run_folder import RunFolder
 from regard.runs.tables import RESUMABLE, DataTable
 from regard.runs.text_folder import TextFolder, key_of
-from regard.text.reading import find_files
+from regard.text.lines import find_files
 from regard.training.changes import Changes, differences, refused
 from regard.training.settings import TrainingSettings
 from regard.training.state import read_values

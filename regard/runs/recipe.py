@@ -6,12 +6,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import SettingError, nearest
+from regard.errors import SettingError, UnknownName, nearest
 from regard.model.config import SIZES, ModelConfig
-from regard.runs.catalogue import find_recipe
 from regard.runs.tables import DataTable, ModelStart, TokenizerTable, TrainingTable, ValidationTable
 from regard.runs.toml import NONE, merged, read_toml, write_toml
 from regard.settings import Settings
+
+FOLDER = Path(__file__).parent / "recipes"
+
+
+def recipes() -> dict[str, str]:
+    """Every recipe with what its first line says of it."""
+    return {path.stem: _first_line(path) for path in sorted(FOLDER.glob("*.toml"))}
+
+
+def find_recipe(name: str | Path) -> Path:
+    """The file of a recipe, or a file of the user's own."""
+    if Path(name).suffix == ".toml":
+        return Path(name)
+    path = FOLDER / f"{name}.toml"
+    if not path.is_file():
+        raise UnknownName(
+            f"unknown recipe {str(name)!r}; {nearest(str(name), recipes())}; a file of your own ends in .toml"
+        )
+    return path
+
+
+def _first_line(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.readline().removeprefix("#").strip()
+
 
 # What a model of each objective is; training/objectives.py has the objectives themselves.
 SHAPES: dict[str, dict[str, Any]] = {

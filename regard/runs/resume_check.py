@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.reading import MappedWeights, read_json
+from regard.checkpoints.untrusted_files import MappedWeights, read_json
 from regard.errors import SettingError, TrainingError
 from regard.runs.recipe import Recipe
 from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings
-from regard.training.saves import Saves
+from regard.training.checkpoint_manager import Saves
 
 FEWEST_STEPS = 6
 STEPS_A_KILL = 2  # a life ends with its second save at the latest
@@ -144,7 +144,7 @@ def _write_recipe(
 
 def _run(file: Path, folder: Path, name: str, ending: tuple[str, ...] = (), expected: int = 0) -> None:
     """One process of a run; ending it otherwise than expected is a failure."""
-    command = [sys.executable, "-m", "regard.runs.witness", file, folder / name, folder / f"{name}.trace"]
+    command = [sys.executable, "-m", "regard.runs.crash_probe", file, folder / name, folder / f"{name}.trace"]
     done = subprocess.run([*map(str, command), *ending], capture_output=True, text=True, encoding="utf-8")
     if done.returncode != expected:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from regard.checkpoints.atomic_folders import standing, sweep
 from regard.checkpoints.folder import copy_model, stored_weights
-from regard.checkpoints.writing import standing, sweep
 from regard.inference.loading import load
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
@@ -21,26 +21,25 @@ from regard.runs.corpora import check_files, data_files, with_absolute_paths
 from regard.runs.display import Display, make_display
 from regard.runs.identity import Digests, Identity, TextIdentity, file_digests, recipe_changes
 from regard.runs.machine import facts, settle
-from regard.runs.material import Material, gather, gather_again, make_model, read_start
 from regard.runs.metrics import MetricsFile, read_metrics
-from regard.runs.place import RunFolder, claimed, find_run, free_name, full_disk_told
+from regard.runs.prepared_data import Material, gather, gather_again, make_model, read_start
 from regard.runs.recipe import Recipe
 from regard.runs.report import write_report
+from regard.runs.run_folder import RunFolder, claimed, find_run, free_name, full_disk_told
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
 from regard.runs.text_folder import key_of
 from regard.runs.toml import merged
-from regard.runs.validating import build_validate, check_watched
-from regard.text.hiding import hiding
-from regard.text.reading import Paths
-from regard.text.respelling import respelled
-from regard.text.turning import both_ways
+from regard.runs.validation import build_validate, check_watched
+from regard.text.augment.bidirectional import both_ways
+from regard.text.augment.bpe_dropout import respelled
+from regard.text.augment.word_dropout import hiding
+from regard.text.lines import Paths
 from regard.training.changes import Changes
+from regard.training.checkpoint_manager import Saves, megabytes
 from regard.training.events import Event, Observer, Resumed, Saved
 from regard.training.objectives import build_objective
-from regard.training.randomness import seed_everything
-from regard.training.saves import Saves, megabytes
-from regard.training.state import COPIES, read_config
+from regard.training.state import COPIES, read_config, seed_everything
 from regard.training.trainer import Outcome, Trainer
 
 log = logging.getLogger("regard.runs")

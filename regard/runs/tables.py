@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from regard.registry import NamedIn
 from regard.settings import Settings
-from regard.tables import NamedIn
 from regard.text.corpus import Filters
 from regard.training.settings import MAY_CHANGE, TrainingSettings
 
@@ -83,13 +83,13 @@ class DataTable(Settings):
 class TokenizerTable(Settings):
     """[tokenizer]: how text becomes ids; learned on the training part alone."""
 
-    kind: Annotated[str, NamedIn("regard.text.kinds", "KINDS")] = "bpe"
+    kind: Annotated[str, NamedIn("regard.text.tokenizer", "KINDS")] = "bpe"
     """The unit of a token: byte-level byte-pair encoding, whole words, or characters."""
     vocabulary: Annotated[int, Field(ge=2)] = 8000
     """Largest number of tokens, the 5 special ones included. `bpe` needs at least 261, for all bytes."""
     joint: bool = True
     """For translation: whether source and target have one vocabulary."""
-    normalisation: Annotated[str, NamedIn("regard.text.kinds", "NORMALISATIONS")] = "none"
+    normalisation: Annotated[str, NamedIn("regard.text.tokenizer", "NORMALISATIONS")] = "none"
     """What is done to text before it is encoded.
 
     `nfc` and `nfkc` are the Unicode forms. `plain` is NFC with straight quotes, ordinary spaces and no

@@ -19,10 +19,9 @@ from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held
 from regard.runs.trained import Vocabularies
 from regard.text.corpus import Pair
-from regard.text.pair import Tokenizers
-from regard.text.sequences import Data
 from regard.text.splitting import HeldOut
-from regard.text.store import open_stored, stored_keys
+from regard.text.token_files import Data, open_stored, stored_keys
+from regard.text.tokenizer import Tokenizers
 
 VALIDATION = "validation.json"
 

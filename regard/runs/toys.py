@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from regard.tables import Table
+from regard.registry import Table
 
 SIGNS = [chr(ord("a") + number) for number in range(10)]
 

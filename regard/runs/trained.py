@@ -12,7 +12,7 @@ from regard.inference.loading import model_folder
 from regard.model.transformer import Transformer
 from regard.runs.machine import find_device
 from regard.runs.recipe import SHAPES
-from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizers
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.reading import read_json
-from regard.checkpoints.writing import MANIFEST, standing
+from regard.checkpoints.atomic_folders import MANIFEST, standing
+from regard.checkpoints.untrusted_files import read_json
 from regard.demo.story.model_store import FACTS, RECIPES
 from regard.errors import CheckpointError, UsageError
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any
 
+from regard.checkpoints.atomic_folders import MANIFEST, standing
 from regard.checkpoints.folder import ModelFolder, read_folder
-from regard.checkpoints.writing import MANIFEST, standing
 from regard.demo.story.model_store import COMMANDS, Place, find_place
 from regard.errors import RegardError, UsageError, nearest
 from regard.service.demo_training import Learning
@@ -27,8 +27,7 @@ from regard.service.locations import Home, find_home, name_of
 from regard.service.notes import DemoNotes
 from regard.service.summaries import card, untrained_card
 from regard.service.training_progress import course
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 if TYPE_CHECKING:
     from regard.inspection.record.inputs import TextModel

@@ -19,13 +19,12 @@ from regard.text.collate import (
     ParallelBatch,
     TextBatch,
     collate_labelled,
+    collate_masked,
     collate_pairs,
     collate_windows,
 )
-from regard.text.masking import collate_masked
-from regard.text.pair import Tokenizers
-from regard.text.sequences import Data, Sequences
-from regard.text.tokenizer import Tokenizer
+from regard.text.token_files import Data, Sequences
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 Made = TypeVar("Made", bound=Batch)
 Given = TypeVar("Given", bound=Batch, covariant=True)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.errors import DataError, SettingError
-from regard.tables import Table
-from regard.text.reading import EMPTY, NOT_UTF8, NUL, Line, read_lines
+from regard.registry import Table
+from regard.text.lines import EMPTY, NOT_UTF8, NUL, Line, read_lines
 
 Column = str | int
 

@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import DataError, nearest
-from regard.text.corpus import Example, Pair
-from regard.text.pair import Tokenizers
-from regard.text.report import Place, Report
-from regard.text.running import RunningText
-from regard.text.sequences import Data
+from regard.text.corpus import Example, Pair, Place, Report
+from regard.text.running_text import RunningText
 from regard.text.splitting import Corpus
-from regard.text.store import Columns, build_in_memory, open_or_build
-from regard.text.tokenizer import Tokenizer
+from regard.text.token_files import Columns, Data, build_in_memory, open_or_build
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 TOO_MANY_TOKENS = "too many tokens"
 _AT_ONCE = 2000

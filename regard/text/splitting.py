@@ -10,8 +10,7 @@ from hashlib import blake2b, sha256
 from typing import Any, Generic, Protocol, TypeVar
 
 from regard.errors import DataError, SettingError
-from regard.text.corpus import Example, Pair
-from regard.text.report import Report
+from regard.text.corpus import Example, Pair, Report
 
 Item = TypeVar("Item", bound=str | Pair | Example)
 Given = TypeVar("Given", bound=str | Pair | Example, covariant=True)

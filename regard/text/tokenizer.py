@@ -1,11 +1,11 @@
-"""Tokenizer: text to ids and back, with everything it needs in one tokenizer.json."""
+"""Tokenizers: one for both sides of a translation, or one each."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -13,11 +13,138 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import Regex, normalizers, pre_tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.errors import DataError, SettingError
-from regard.text.kinds import KINDS, NORMALISATIONS, SIGN, SPECIALS, WORD
-from regard.text.opening import LARGEST_ID, open_tokenizer, parse_tokenizer, surviving
+from regard.registry import Table
+from regard.text.tokenizer_file import LARGEST_ID, open_tokenizer, parse_tokenizer, surviving
+
+# Role and spelling of each special token; their order here is the order of their ids.
+SPECIALS = {"pad": "<pad>", "start": "<s>", "end": "</s>", "unknown": "<unk>", "mask": "[MASK]"}
+
+# A word keeps an English contraction (didn't) and lets go of an elided article (l' eau). Whatever else is
+# neither word nor space is a sign.
+WORD = r"(?i:\w+['’](?:s|t|re|ve|m|ll|d)(?!\w))|\w+['’](?=\w)|\w+"
+SIGN = r"[^\w\s]"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The parts of one kind of tokenizer; the trainer is made for a vocabulary and a smallest count."""
+
+    model: Callable[[], models.Model]
+    trainer: Callable[[int, int], trainers.Trainer]
+    normalizers: tuple[normalizers.Normalizer, ...]
+    pre_tokenizer: pre_tokenizers.PreTokenizer
+    decoder: decoders.Decoder
+    smallest: int
+    min_count: int
+
+
+def _byte_pairs() -> Kind:
+    """Byte-pair encoding over bytes: every text has tokens and comes back as it was."""
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    return Kind(
+        model=models.BPE,
+        trainer=lambda vocabulary, min_count: trainers.BpeTrainer(
+            vocab_size=vocabulary,
+            min_frequency=min_count,
+            special_tokens=list(SPECIALS.values()),
+            initial_alphabet=alphabet,
+            show_progress=False,
+        ),
+        normalizers=(),
+        pre_tokenizer=pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoder=decoders.ByteLevel(),
+        smallest=len(SPECIALS) + len(alphabet),
+        min_count=2,
+    )
+
+
+def _word_kind() -> Kind:
+    """Whole words, and signs that remember the spaces beside them.
+
+    A word is the same token wherever it stands: two words are joined by a space, and a sign says for
+    itself whether a space stood before (␣ on its left) or after it. So decoding writes what people write,
+    with one space for any white space, and <unk> for a word or sign never met. Three signs serve the
+    tokens' own spelling (▁ ␣ U+E000) and are left out of a text that has them.
+    """
+    sign, unknown = r"[^\w\s▁␣\ue000]", SPECIALS["unknown"]
+    return Kind(
+        model=lambda: models.WordLevel(unk_token=unknown),
+        trainer=_word_trainer,
+        normalizers=(
+            normalizers.Replace(Regex(r"[▁␣\ue000]"), ""),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Replace(Regex(rf"(?<=\S) (?={sign})|(?<={sign}) (?=\S)"), "␣"),
+        ),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(f"{WORD}|␣?{sign}␣?"), "removed", invert=True),
+                pre_tokenizers.Metaspace(prepend_scheme="always", split=False),
+            ]
+        ),
+        decoder=decoders.Sequence(
+            [
+                decoders.Replace(unknown, "▁\ue000"),
+                decoders.Fuse(),
+                decoders.Replace(Regex(rf"^▁|▁(?=␣|{sign})|(?<=␣|{sign})▁"), ""),
+                decoders.Replace(Regex("[▁␣]"), " "),
+                decoders.Replace("\ue000", unknown),
+            ]
+        ),
+        smallest=len(SPECIALS) + 1,
+        min_count=1,
+    )
+
+
+def _characters() -> Kind:
+    """One token for each character (code point), line ends and spaces included."""
+    return Kind(
+        model=lambda: models.WordLevel(unk_token=SPECIALS["unknown"]),
+        trainer=_word_trainer,
+        normalizers=(),
+        pre_tokenizer=pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated"),
+        decoder=decoders.Fuse(),
+        smallest=len(SPECIALS) + 1,
+        min_count=1,
+    )
+
+
+def _word_trainer(vocabulary: int, min_count: int) -> trainers.Trainer:
+    return trainers.WordLevelTrainer(
+        vocab_size=vocabulary,
+        min_frequency=min_count,
+        special_tokens=list(SPECIALS.values()),
+        show_progress=False,
+    )
+
+
+def _plain() -> list[normalizers.Normalizer]:
+    return [
+        normalizers.NFC(),
+        normalizers.Replace(Regex("[‘’‚‛′ʼ]"), "'"),
+        normalizers.Replace(Regex("[“”„‟″]"), '"'),
+        normalizers.Replace(Regex(r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]"), " "),
+        normalizers.Replace(Regex(r"[\u00ad\u200b\u2060\ufeff]"), ""),
+    ]
+
+
+KINDS: Table[Callable[[], Kind]] = Table(
+    "kind of tokenizer", {"bpe": _byte_pairs, "word": _word_kind, "character": _characters}
+)
+
+NORMALISATIONS: Table[Callable[[], list[normalizers.Normalizer]]] = Table(
+    "normalisation",
+    {
+        "none": list,
+        "nfc": lambda: [normalizers.NFC()],
+        "nfkc": lambda: [normalizers.NFKC()],
+        # NFC, straight quotes for curly ones, plain spaces for odd ones, nothing for invisible signs.
+        "plain": _plain,
+    },
+)
+
 
 # How other makers spell the special tokens; a tokenizer's own added tokens are searched in this order.
 SPELLINGS = {
@@ -293,3 +420,52 @@ def _without_what_is_off(value: Any) -> Any:
             if one is not None and one is not False and one not in ("", [], {})
         }
     return [_without_what_is_off(one) for one in value] if isinstance(value, list) else value
+
+
+JOINT = "tokenizer.json"
+SOURCE = "tokenizer.source.json"
+TARGET = "tokenizer.target.json"
+
+
+@dataclass(frozen=True)
+class Tokenizers:
+    """The tokenizers of source and target; the same object twice where the vocabulary is joint."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @classmethod
+    def joint(cls, tokenizer: Tokenizer) -> Tokenizers:
+        """One tokenizer for both sides."""
+        return cls(tokenizer, tokenizer)
+
+    @property
+    def are_joint(self) -> bool:
+        """Whether both sides share one vocabulary."""
+        return self.source is self.target
+
+    @property
+    def fingerprint(self) -> str:
+        """What decides the ids of both sides."""
+        return f"{self.source.fingerprint} {self.target.fingerprint}"
+
+    def save(self, folder: str | Path) -> list[str]:
+        """Write one file or two into a folder and give their names."""
+        files = {JOINT: self.source} if self.are_joint else {SOURCE: self.source, TARGET: self.target}
+        for name, tokenizer in files.items():
+            tokenizer.save(Path(folder) / name)
+        return list(files)
+
+    @classmethod
+    def load(cls, folder: str | Path, names: Collection[str] | None = None) -> Tokenizers:
+        """Read whichever of the two layouts a folder has, of its files or of these; links are refused."""
+        place = Path(folder)
+        layout = (JOINT, SOURCE, TARGET)
+        names = {name for name in layout if os.path.lexists(place / name)} if names is None else set(names)
+        if names not in ({JOINT}, {SOURCE, TARGET}):
+            raise DataError(
+                f"{folder} holds {', '.join(sorted(names)) or 'no tokenizer'}; "
+                f"it must hold {JOINT} alone, or {SOURCE} and {TARGET}"
+            )
+        files = {name: Tokenizer(open_tokenizer(place / name)) for name in names}
+        return cls.joint(files[JOINT]) if JOINT in files else cls(files[SOURCE], files[TARGET])

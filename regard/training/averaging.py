@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, _foreach_lerp_, nn  # pyright: ignore[reportPrivateImportUsage]
 
 from regard.errors import CheckpointError
-from regard.tables import Table
+from regard.registry import Table
 from regard.training.settings import TrainingSettings
 
 Parameters = Mapping[str, nn.Parameter]

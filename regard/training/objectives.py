@@ -20,7 +20,7 @@ from regard.errors import SettingError
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.outputs import MaskedWords, Words
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
-from regard.tables import Table
+from regard.registry import Table
 from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch
 from regard.training.loss import cross_entropy, note_cross_entropy
 

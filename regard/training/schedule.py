@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from regard.errors import SettingError
-from regard.tables import Table
+from regard.registry import Table
 
 Schedule = Callable[[int, int, int, float], float]
 

@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from regard.errors import SettingError
+from regard.registry import NamedIn
 from regard.settings import Settings
-from regard.tables import NamedIn
 
 Steps = Annotated[int, Field(ge=1, le=1 << 40)]
 Factor = Annotated[float, Field(gt=0, le=1e6)]

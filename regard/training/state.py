@@ -10,7 +10,9 @@ Beside the model that can be used as it is (its averaged weights, where there ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import random
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,17 +22,80 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
+from regard.checkpoints.atomic_folders import write_json, write_tensors
 from regard.checkpoints.folder import CONFIG, WEIGHTS, as_arrays, load_weights, stored_weights, write_model
-from regard.checkpoints.reading import MappedWeights, check_manifest, read_json
-from regard.checkpoints.writing import write_json, write_tensors
+from regard.checkpoints.untrusted_files import MappedWeights, check_manifest, read_json
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.text.batches import BatchSource
-from regard.text.pair import JOINT, SOURCE, Tokenizers
+from regard.text.tokenizer import JOINT, SOURCE, Tokenizers
 from regard.training.averaging import Average, swapped_in
 from regard.training.changes import differences
-from regard.training.randomness import RandomState, from_json, random_state, restore_random_state, to_json
 from regard.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class RandomState:
+    """Where every generator stands; `tensors` of torch by device, `values` of the others."""
+
+    tensors: dict[str, Tensor]
+    values: dict[str, Any]
+
+
+def seed_everything(seed: int) -> None:
+    """Start every generator from one number."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % (1 << 32))
+    random.seed(seed)
+
+
+def random_state() -> RandomState:
+    """Where every generator stands now."""
+    tensors = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        tensors |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
+    return RandomState(tensors, {"numpy": np.random.get_state(), "python": random.getstate()})
+
+
+def restore_random_state(state: RandomState) -> None:
+    """Make every generator stand where it stood."""
+    try:
+        torch.set_rng_state(state.tensors["cpu"])
+        on_cuda = [state.tensors[name] for name in sorted(state.tensors) if name.startswith("cuda")]
+        if on_cuda and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(on_cuda)
+        np.random.set_state(state.values["numpy"])
+        random.setstate(state.values["python"])
+    except (KeyError, TypeError, ValueError, RuntimeError):
+        raise CheckpointError("the saved state of the random generators does not fit this machine") from None
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Whatever is drawn inside leaves no trace outside."""
+    before = random_state()
+    try:
+        yield
+    finally:
+        restore_random_state(before)
+
+
+def to_json(values: dict[str, Any]) -> dict[str, Any]:
+    """The generators of numpy and Python as JSON can hold them."""
+    kind, key, *rest = values["numpy"]
+    version, words, gauss = values["python"]
+    return {"numpy": [kind, key.tolist(), *rest], "python": [version, list(words), gauss]}
+
+
+def from_json(values: Any) -> dict[str, Any]:
+    """The same back."""
+    try:
+        kind, key, *rest = values["numpy"]
+        version, words, gauss = values["python"]
+        return {"numpy": (kind, np.array(key, np.uint32), *rest), "python": (version, tuple(words), gauss)}
+    except (KeyError, TypeError, ValueError):
+        raise CheckpointError("the saved state of the random generators cannot be read") from None
+
 
 FORMAT = 1
 VALUES = "training.json"

@@ -19,13 +19,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.checkpoints.reading import check_manifest
-from regard.checkpoints.writing import standing
+from regard.checkpoints.atomic_folders import standing
+from regard.checkpoints.untrusted_files import check_manifest
 from regard.errors import CheckpointError, Interrupted, TrainingError
 from regard.text.batches import BatchSource
-from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizers
 from regard.training.averaging import AVERAGES, swapped_in
 from regard.training.changes import Changes, changed_settings
+from regard.training.checkpoint_manager import Saves
 from regard.training.compiling import compile_blocks
 from regard.training.events import (
     Event,
@@ -39,13 +40,21 @@ from regard.training.events import (
     Validation,
 )
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
-from regard.training.randomness import random_state, restore_random_state, seed_everything, undisturbed
-from regard.training.saves import Saves
+from regard.training.replicas import Learned, Workers
 from regard.training.schedule import SCHEDULES
 from regard.training.settings import TrainingSettings
 from regard.training.signals import Interruption
-from regard.training.state import Best, Progress, Purpose, TrainingState, read_values
-from regard.training.workers import Learned, Workers
+from regard.training.state import (
+    Best,
+    Progress,
+    Purpose,
+    TrainingState,
+    random_state,
+    read_values,
+    restore_random_state,
+    seed_everything,
+    undisturbed,
+)
 
 log = logging.getLogger("regard.training")
 

@@ -20,15 +20,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from regard.checkpoints import writing
+from regard.checkpoints import atomic_folders
+from regard.checkpoints.atomic_folders import new_folder, seal, sweep, write_json, write_tensors
 from regard.checkpoints.folder import load_model, load_weights, read_folder, save_model, stored_weights
-from regard.checkpoints.reading import MappedWeights, check_manifest
-from regard.checkpoints.writing import new_folder, seal, sweep, write_json, write_tensors
+from regard.checkpoints.untrusted_files import MappedWeights, check_manifest
 from regard.errors import CheckpointError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 CONFIG = ModelConfig(vocabulary=300, width=16, layers=1, heads=2, feed_forward_width=32, context=16)
 FAMILIES = {
@@ -331,7 +330,9 @@ def test_no_bytes_end_the_process(tmp_path_factory, content, at, where):
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "a\\b", "..", "", "a\0b", "c:x"])
 def test_a_manifest_that_leaves_the_folder_is_refused(tmp_path, name):
     manifest = {"format": 1, "files": {name: {"size": 0, "sha256": ""}}}
-    write_json(tmp_path / "manifest.json", {"manifest": manifest, "sha256": writing.digest_of(manifest)})
+    write_json(
+        tmp_path / "manifest.json", {"manifest": manifest, "sha256": atomic_folders.digest_of(manifest)}
+    )
     with pytest.raises(CheckpointError, match="lies outside"):
         check_manifest(tmp_path)
 
@@ -371,7 +372,7 @@ class Full:
 @pytest.mark.parametrize("pieces", [0, 1, 3, 10, 30])
 def test_a_full_disk_leaves_the_old_and_nothing_half_written(saved, monkeypatch, pieces):
     before = contents(saved)
-    monkeypatch.setattr(writing, "write_file", Full(pieces))
+    monkeypatch.setattr(atomic_folders, "write_file", Full(pieces))
     with pytest.raises(CheckpointError, match=r"No space left.*untouched"):
         save_model(saved, build_model(CONFIG), replace=True)
     assert contents(saved) == before
@@ -413,7 +414,7 @@ SAVE_FOREVER = """
 import sys, itertools
 from pathlib import Path
 import numpy as np
-from regard.checkpoints.writing import new_folder, remove_folder, write_tensors
+from regard.checkpoints.atomic_folders import new_folder, remove_folder, write_tensors
 out = Path(sys.argv[1])
 print("ready", flush=True)
 for number in itertools.count():

@@ -14,17 +14,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from regard.checkpoints.atomic_folders import digest_of, seal, write_tensors
 from regard.checkpoints.folder import load_model, read_folder, save_model
-from regard.checkpoints.reading import FolderFiles, MappedWeights, check_manifest
 from regard.checkpoints.shapes import weight_shapes
-from regard.checkpoints.writing import digest_of, seal, write_tensors
+from regard.checkpoints.untrusted_files import FolderFiles, MappedWeights, check_manifest
 from regard.errors import CheckpointError, DataError, RegardError
 from regard.inference.loading import load
 from regard.model import transformer
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 CONFIG = ModelConfig(vocabulary=300, width=16, layers=2, heads=2, feed_forward_width=32, context=16)
 CLASSES = CONFIG.changed(family="encoder-only", output="classes", classes=2, pooling="tanh")

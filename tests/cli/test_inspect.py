@@ -15,8 +15,7 @@ from regard.inference.loading import load
 from regard.inspection.inspection import inspect
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 TIRED = "The animal was too tired because it ran."
 WIDE = "The animal was too wide because it ran."

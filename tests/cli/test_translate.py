@@ -16,7 +16,7 @@ import pytest
 from regard.cli import lines as room
 from regard.cli.app import run
 from regard.inference.loading import load
-from regard.text.reading import one_line
+from regard.text.lines import one_line
 
 pytestmark = pytest.mark.xdist_group("toy-models")
 

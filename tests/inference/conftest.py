@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from regard.stepping import Banned, Choices
+from regard.engine.stepper import Banned, Choices
 
 
 class FakeStepper:

@@ -18,7 +18,7 @@ from regard.inference.loading import load, load_for, model_folder
 from regard.inference.reader import Reader
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
-from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizers
 
 pytestmark = pytest.mark.xdist_group("toy-models")
 

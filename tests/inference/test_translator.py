@@ -15,8 +15,7 @@ from regard.inference.tokens import Tokens
 from regard.inference.translation import Translation, joined
 from regard.inference.translator import Translator
 from regard.model.watch import watch
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 pytestmark = pytest.mark.xdist_group("toy-models")
 

@@ -4,21 +4,19 @@ import numpy as np
 import pytest
 import torch
 
+from regard.engine.torch_stepper import TorchStepper
 from regard.errors import CheckpointError
-from regard.inference.beam import Beam, BeamSettings
-from regard.inference.choosing import penalised, weights
-from regard.inference.limits import Limits
 from regard.inference.reader import Reader
-from regard.inference.request import Request
-from regard.inference.rows import begin
-from regard.inference.sampling import Sampling, SamplingSettings, _taste
-from regard.inference.search import beam_search, greedy, run
+from regard.inference.search.beam import Beam, BeamSettings
+from regard.inference.search.constraints import Limits, begin
+from regard.inference.search.decoding import beam_search, greedy, run
+from regard.inference.search.requests import Request
+from regard.inference.search.sampling import Sampling, SamplingSettings, _taste, penalised, weights
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
 from regard.model.config import ModelConfig
-from regard.model.stepper import TorchStepper
 from regard.model.transformer import build_model
-from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizers
 
 V, END = 40, (0, 1, 2)
 RNG = np.random.default_rng(2)

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError, SettingError, ShapeError
-from regard.inference.perplexity import spans_over
-from regard.inference.streaming import Spoken
-from regard.inference.writer import Writer
+from regard.inference.scoring import spans_over
+from regard.inference.writer import Spoken, Writer
 from regard.model.watch import watch
 from regard.text.tokenizer import Tokenizer
 

@@ -11,8 +11,7 @@ from regard.inference.writer import Writer
 from regard.inspection.inspection import Inspection, inspect
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 ENGLISH = "The animal didn't cross the street because it was too tired."
 FRENCH = "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.model.activations import gelu_tanh
+from regard.model.kernels import gelu_tanh
 
 
 @pytest.mark.parametrize(("dtype", "nearness"), [(torch.float32, 2e-6), (torch.float64, 1e-14)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.model.dropout import drawing_from, drop
+from regard.model.kernels import drawing_from, drop
 
 
 def ones(*shape: int) -> torch.Tensor:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from regard.engine.torch_stepper import TorchStepper
 from regard.errors import SettingError, ShapeError
 from regard.model.config import ModelConfig, RotaryScaling
 from regard.model.positions import POSITIONS, Learned, Rotary, Sinusoidal, rotary_frequencies, sinusoids
-from regard.model.stepper import TorchStepper
 from regard.model.transformer import build_model
 
 HALVES = {torch.bfloat16: 2**-8, torch.float16: 2**-11}  # how finely each tells numbers apart

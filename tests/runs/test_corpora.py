@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from regard.errors import DataError
+from regard.runs.datastore import remember
 from regard.runs.evaluation import Asked, evaluate
-from regard.runs.place import RunFolder
 from regard.runs.recipe import Recipe
-from regard.runs.remembering import remember
 from regard.runs.run import prepare, resume
+from regard.runs.run_folder import RunFolder
 from regard.runs.tables import DataTable
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.toml import merged

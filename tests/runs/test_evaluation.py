@@ -53,7 +53,7 @@ def test_the_settings_of_the_search_are_heard(copied, tmp_path, monkeypatch):
             asked.append(settings)
             return [SimpleNamespace(text=sentence.upper()) for sentence in sentences]
 
-    monkeypatch.setattr("regard.runs.decoding.Translator", Fake)
+    monkeypatch.setattr("regard.runs.tasks.translation.Translator", Fake)
     files = write_toy(tmp_path, pairs=20, seed=5)
     scores = scores_of(evaluate(copied.folder, files=files, asked=Asked(7, 0.9, backwards=0.3)))
     assert [asked[0][name] for name in ("beams", "length_penalty", "backwards")] == [7, 0.9, 0.3]
@@ -209,7 +209,7 @@ def test_outputs_are_one_line_each(copied, tmp_path, monkeypatch):
         def translate(self, sentences, **settings):
             return [SimpleNamespace(text=next(said)) for _ in sentences]
 
-    monkeypatch.setattr("regard.runs.decoding.Translator", Fake)
+    monkeypatch.setattr("regard.runs.tasks.translation.Translator", Fake)
     lines: list[str | bytes] = ["a b"] * 4
     write_outputs(
         evaluate(copied.folder, files=written(tmp_path, source=lines, target=lines)), tmp_path / "out"

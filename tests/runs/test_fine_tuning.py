@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.errors import CheckpointError, SettingError
-from regard.runs.material import make_model
+from regard.runs.prepared_data import make_model
 from regard.runs.recipe import Recipe
 from regard.runs.run import resume, train
 from regard.runs.toys import builtin_data

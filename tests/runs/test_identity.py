@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.checkpoints import writing
+from regard.checkpoints import atomic_folders
 from regard.errors import DataError, RegardError, SettingError
 from regard.runs.identity import recipe_changes
 from regard.runs.metrics import read_metrics
@@ -237,7 +237,7 @@ def test_a_checkpoint_that_says_nothing_of_its_run_is_one_line(run):
     for broken in ({"recipe": 3, "text": {}}, {"recipe": {}}, {"text": 1}, [1]):
         (newest / "training.json").write_text(json.dumps({**told, "run": broken}), encoding="utf-8")
         (newest / "manifest.json").unlink()
-        writing.seal(newest)
+        atomic_folders.seal(newest)
         with pytest.raises(RegardError, match="does not say which run it is of"):
             resume(run, show=False)
 

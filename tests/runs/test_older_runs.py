@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.checkpoints.reading import MappedWeights, read_json
+from regard.checkpoints.untrusted_files import MappedWeights, read_json
 from regard.runs.metrics import read_metrics
 from regard.runs.run import prepare_again, resume
-from regard.training.randomness import from_json, random_state
+from regard.training.state import from_json, random_state
 
 ARCHIVES = Path(__file__).parent / "format-1"
 RUNS = sorted(path.name.removesuffix(".tar.gz") for path in ARCHIVES.iterdir())

@@ -12,8 +12,7 @@ from regard.checkpoints.formats import FORMATS
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model, count_parameters
-from regard.runs.catalogue import FOLDER, recipes
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import FOLDER, Recipe, recipes
 from regard.runs.toml import merged, read_overrides, write_toml
 from regard.training.schedule import paper_peak
 

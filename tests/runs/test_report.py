@@ -13,11 +13,9 @@ import numpy as np
 import pytest
 
 from regard.errors import UsageError
-from regard.runs.chart import Scale, draw, number_text
-from regard.runs.course import MOST_POINTS, Chart, Series, course_of
-from regard.runs.pictures import write_pictures
-from regard.runs.place import RunFolder
+from regard.runs.curves import MOST_POINTS, Chart, Scale, Series, course_of, draw, number_text, write_pictures
 from regard.runs.report import write_report, write_report_of
+from regard.runs.run_folder import RunFolder
 
 VOID = {"meta", "br", "link", "img"}
 

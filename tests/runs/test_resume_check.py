@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard.checkpoints.reading import MappedWeights
-from regard.checkpoints.writing import write_tensors
+from regard.checkpoints.atomic_folders import write_tensors
+from regard.checkpoints.untrusted_files import MappedWeights
 from regard.errors import SettingError, TrainingError
 from regard.runs import resume_check
 from regard.runs.resume_check import compare, verify_resume

@@ -25,9 +25,9 @@ from regard.errors import (
     UsageError,
 )
 from regard.runs.metrics import read_metrics
-from regard.runs.place import free_name
 from regard.runs.recipe import Recipe
 from regard.runs.run import finish, prepare, resume, train
+from regard.runs.run_folder import free_name
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.task import Held
 from regard.runs.tasks.translation import TranslationTask
@@ -35,12 +35,11 @@ from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings, write_toy
 from regard.runs.trained import Trained, Vocabularies
 from regard.text.corpus import Pair
-from regard.text.pair import Tokenizers
-from regard.text.sequences import Data, Sequences
 from regard.text.splitting import HeldOut
-from regard.text.tokenizer import Tokenizer
+from regard.text.token_files import Data, Sequences
+from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.training.checkpoint_manager import Saves
 from regard.training.events import Saved, StepDone, Validation
-from regard.training.saves import Saves
 
 
 def test_a_run_keeps_everything_about_itself(each):
@@ -429,7 +428,7 @@ def test_a_folder_in_which_another_process_prepares_is_left_alone(tmp_path, writ
 
 
 @pytest.mark.parametrize(
-    "at", ["regard.text.store._write", "regard.runs.place._replace", "pathlib.Path.mkdir"]
+    "at", ["regard.text.token_files._write", "regard.runs.run_folder._replace", "pathlib.Path.mkdir"]
 )
 def test_a_disk_that_is_full_at_the_start_is_told_with_what_is_needed(tmp_path, writing, monkeypatch, at):
     def full(*_, **__):
@@ -474,7 +473,7 @@ def test_two_writers_on_one_run_do_not_meet(tmp_path, small_run):
 def test_the_model_of_a_run_is_its_best_and_not_its_last(tmp_path, small_run, monkeypatch, average):
     found = iter([3.0, 1.0, 2.0])  # of the validations at steps 2, 4 and 6
     monkeypatch.setattr(
-        "regard.runs.validating._told", lambda *_: Validation({"loss": next(found)}, samples=["x"])
+        "regard.runs.validation._told", lambda *_: Validation({"loss": next(found)}, samples=["x"])
     )
     training = {"average": average, "average_decay": 0.5, "keep_last": 5}
     run = small_run("translation", tmp_path, steps=6, training=training)

@@ -11,11 +11,11 @@ import pytest
 
 from regard.errors import DataError, SettingError
 from regard.inference.writer import Writer
-from regard.runs.material import Material, gather
+from regard.runs.prepared_data import Material, gather
 from regard.runs.recipe import Recipe
 from regard.runs.run import prepare
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
-from regard.runs.tasks import translation, writing
+from regard.runs.tasks import language_modeling, translation
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held
 from regard.runs.toml import merged
@@ -263,7 +263,7 @@ def test_a_way_back_that_cannot_be_is_refused_before_training(tmp_path, changes,
 
 def test_a_text_is_continued_as_asked(small, monkeypatch):
     settings = dict(prompt="a b", sample_tokens=7, temperature=0.5, samples=2)
-    asked = judge(small["writing"], writing, "continue_text", monkeypatch, **settings)
+    asked = judge(small["writing"], language_modeling, "continue_text", monkeypatch, **settings)
     assert asked == ("a b", 7, 0.5, 0)
 
 

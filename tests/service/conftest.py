@@ -25,8 +25,7 @@ def demo_run(tmp_path_factory):
     from regard.checkpoints.folder import save_model
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
-    from regard.text.pair import Tokenizers
-    from regard.text.tokenizer import Tokenizer
+    from regard.text.tokenizer import Tokenizer, Tokenizers
 
     run = tmp_path_factory.mktemp("runs") / "small"
     tokenizer = Tokenizer.learn([ENGLISH, FRENCH, "wide large elle"], kind="word", normalisation="plain")

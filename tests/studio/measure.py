@@ -170,8 +170,7 @@ def large_model(folder: Path) -> Path:
     from regard.checkpoints.folder import save_model
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
-    from regard.text.pair import Tokenizers
-    from regard.text.tokenizer import Tokenizer
+    from regard.text.tokenizer import Tokenizer, Tokenizers
 
     torch.manual_seed(0)
     tokenizer = Tokenizer.learn([" ".join(WORDS)], kind="word", vocabulary=1000)

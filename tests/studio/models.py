@@ -49,8 +49,7 @@ def _build(folder: Path, head: Mapping[str, Any], extra: Mapping[str, Any]) -> P
     from regard.checkpoints.folder import save_model
     from regard.model.config import ModelConfig
     from regard.model.transformer import build_model
-    from regard.text.pair import Tokenizers
-    from regard.text.tokenizer import Tokenizer
+    from regard.text.tokenizer import Tokenizer, Tokenizers
 
     torch.manual_seed(3)
     tokenizer = Tokenizer.learn(READ, kind="bpe", vocabulary=320)

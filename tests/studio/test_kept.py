@@ -14,8 +14,7 @@ from regard.cli.app import run
 from regard.inference.translator import Translator
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 from .person import HALF, Person, numbers, pixels, values
 from .taking import Leaf, arrays_of, saved

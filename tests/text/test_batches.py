@@ -20,12 +20,11 @@ from regard.text.batches import (
     scoring_windows,
     window_batches,
 )
+from regard.text.collate import collate_masked
 from regard.text.corpus import ParallelText
 from regard.text.encoding import encode_parallel
-from regard.text.masking import collate_masked
-from regard.text.pair import Tokenizers
-from regard.text.sequences import Data, Sequences
-from regard.text.tokenizer import Tokenizer
+from regard.text.token_files import Data, Sequences
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 lengths_of_pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80)
 

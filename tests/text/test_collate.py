@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text.collate import collate_labelled, collate_pairs, collate_windows
-from regard.text.masking import collate_masked
+from regard.text.collate import collate_labelled, collate_masked, collate_pairs, collate_windows
 
 ids = st.lists(st.integers(5, 60), min_size=1, max_size=12).map(np.array)
 texts = st.lists(ids, min_size=1, max_size=10)

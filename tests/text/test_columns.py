@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regard.errors import DataError, SettingError
 from regard.text import columns
 from regard.text.columns import NOT_A_ROW, NOT_CSV, NOT_JSON, Wanted, read_rows
-from regard.text.reading import EMPTY, NOT_UTF8, NUL
+from regard.text.lines import EMPTY, NOT_UTF8, NUL
 
 
 def rows(folder, name, content, wanted=("text", "label"), header=None, kind=None):

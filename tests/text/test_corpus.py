@@ -10,10 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import DataError, SettingError
-from regard.text.corpus import Example, Filters, LabelledText, Pair, ParallelText, PlainText, label_names
-from regard.text.reading import read_blocks, read_lines
-from regard.text.report import Mentions, Place, Report
-from regard.text.running import CHUNK, RunningText
+from regard.text.corpus import (
+    Example,
+    Filters,
+    LabelledText,
+    Mentions,
+    Pair,
+    ParallelText,
+    Place,
+    PlainText,
+    Report,
+    label_names,
+)
+from regard.text.lines import read_blocks, read_lines
+from regard.text.running_text import CHUNK, RunningText
 
 
 @pytest.fixture

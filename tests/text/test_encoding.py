@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from regard.errors import DataError
-from regard.text import store
+from regard.text import token_files
 from regard.text.batches import parallel_batches
 from regard.text.corpus import Filters, LabelledText, ParallelText, PlainText
 from regard.text.encoding import encode_labelled, encode_lines, encode_parallel, encode_running
-from regard.text.pair import Tokenizers
-from regard.text.running import RunningText
-from regard.text.sequences import Data, Sequences
+from regard.text.running_text import RunningText
+from regard.text.token_files import Data, Sequences
+from regard.text.tokenizer import Tokenizers
 from tests.text.conftest import SENTENCES
 
 
@@ -115,24 +115,24 @@ def test_columns_must_match():
 def test_ids_take_no_more_room_than_they_need(size, dtype):
     def fill(columns):
         columns["text"].add([size - 1])
-        return store.Report()
+        return token_files.Report()
 
-    data = store.build_in_memory(fill, {"text": size}, "key")
+    data = token_files.build_in_memory(fill, {"text": size}, "key")
     assert data["text"].ids.dtype == dtype
     assert data["text"].ids[0] == size - 1
 
 
 def test_many_ids_are_written_piece_by_piece(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "_HELD_IDS", 7)
+    monkeypatch.setattr(token_files, "_HELD_IDS", 7)
     sequences = [[i, i + 1, i + 2][: i % 4] for i in range(50)]
 
     def fill(columns):
         for one in sequences:
             columns["text"].add(one)
-        return store.Report(50, 50)
+        return token_files.Report(50, 50)
 
-    assert lists(store.open_or_build(tmp_path, fill, {"text": 100}, "k" * 64)["text"]) == sequences
-    assert lists(store.build_in_memory(fill, {"text": 100}, "k")["text"]) == sequences
+    assert lists(token_files.open_or_build(tmp_path, fill, {"text": 100}, "k" * 64)["text"]) == sequences
+    assert lists(token_files.build_in_memory(fill, {"text": 100}, "k")["text"]) == sequences
 
 
 class Counting:
@@ -212,7 +212,9 @@ def test_a_manifest_of_another_make_is_not_believed(kept, tmp_path, change):
     whole, _ = kept()
     path = tmp_path / "cache" / whole.identity[:32] / "manifest.json"
     manifest = {**json.loads(path.read_bytes())["manifest"], **change}
-    path.write_text(json.dumps({"manifest": manifest, "sha256": store._seal(manifest)}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"manifest": manifest, "sha256": token_files._seal(manifest)}), encoding="utf-8"
+    )
     assert kept()[1] == 1
     for content in ("[]", "3", '{"manifest": {}}', '{"manifest": null, "sha256": ""}'):
         path.write_text(content, encoding="utf-8")

@@ -13,9 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.errors import DataError, SettingError
-from regard.text.kinds import SPECIALS
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import SPECIALS, Tokenizer, Tokenizers
 from tests.text.conftest import SENTENCES
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]))

@@ -15,8 +15,14 @@ from regard.errors import SettingError, TrainingError, UnknownName
 from regard.model.transformer import build_model
 from regard.training.muon import COEFFICIENTS, Muon, orthogonalise
 from regard.training.objectives import build_objective
-from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
-from regard.training.parameters import freeze, parts_of
+from regard.training.optimizers import (
+    build_optimizer,
+    freeze,
+    gradients_of,
+    parts_of,
+    scale_and_clip,
+    set_rate,
+)
 from regard.training.settings import TrainingSettings
 
 from .conftest import KINDS, parallel, tiny

@@ -17,15 +17,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from regard.checkpoints import writing
+from regard.checkpoints import atomic_folders
 from regard.checkpoints.folder import read_folder
-from regard.checkpoints.reading import check_manifest
+from regard.checkpoints.untrusted_files import check_manifest
 from regard.errors import CheckpointError, Interrupted, TrainingError
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
-from regard.training import saves
+from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.training import checkpoint_manager
+from regard.training.checkpoint_manager import Lock
 from regard.training.events import StepDone, Validation
-from regard.training.lock import Lock
 from regard.training.settings import MAY_CHANGE
 from regard.training.state import Best
 from regard.training.trainer import Trainer
@@ -126,7 +125,7 @@ def test_a_signal_inside_an_accumulated_step_discards_what_was_begun(tmp_path, n
 def test_a_second_signal_ends_at_once(tmp_path):
     ended = program(tmp_path, {"save_every": 2}, "--kill-after", "3", str(int(signal.SIGTERM)), "2")
     assert ended.returncode == 143
-    assert saves.Saves(tmp_path).steps() == [2]
+    assert checkpoint_manager.Saves(tmp_path).steps() == [2]
     again = toy.trainer(tmp_path, {"save_every": 2})
     assert again.resume()
     assert again.train().step == 10
@@ -165,7 +164,7 @@ def test_a_closed_terminal_saves_as_any_signal_does(tmp_path):
         signal.signal(signal.SIGHUP, before)
     assert ended.returncode == 129
     assert "ended by signal 1 after step 3" in ended.stderr
-    assert saves.Saves(tmp_path).steps() == [3]
+    assert checkpoint_manager.Saves(tmp_path).steps() == [3]
 
 
 @posix
@@ -397,7 +396,7 @@ def test_more_validation_leaves_the_weights_bit_equal(tmp_path):
 def test_a_full_disk_leaves_the_last_checkpoint_and_nothing_half_written(tmp_path, monkeypatch, pieces):
     trainer = toy.trainer(tmp_path, {"save_every": 3, "validate_every": None})
     trainer.validate = None
-    real, left = writing.write_file, [pieces]
+    real, left = atomic_folders.write_file, [pieces]
 
     def write(path, written):
         def limited():
@@ -409,7 +408,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_nothing_half_written(tmp_pat
 
         real(path, limited() if trainer.progress.step > 3 else written)
 
-    monkeypatch.setattr(writing, "write_file", write)
+    monkeypatch.setattr(atomic_folders, "write_file", write)
     with pytest.raises(CheckpointError, match=r"step-00000006: No space left on device; .*untouched"):
         trainer.train()
     assert [path.name for path in trainer.saves.checkpoints.iterdir()] == ["step-00000003"]
@@ -430,14 +429,14 @@ def test_an_unwritable_folder_is_found_before_the_first_step(tmp_path, monkeypat
     def refuse(path, pieces):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(saves, "write_file", refuse)
+    monkeypatch.setattr(checkpoint_manager, "write_file", refuse)
     with pytest.raises(CheckpointError, match="Read-only file system"):
         toy.trainer(tmp_path / "out", {}, [stepped.append]).train()
     assert not stepped
 
 
 def test_too_little_room_is_found_before_the_first_step(tmp_path, monkeypatch):
-    monkeypatch.setattr(saves.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(checkpoint_manager.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(TrainingError, match="a checkpoint needs about"):
         toy.trainer(tmp_path, {}).train()
     monkeypatch.undo()
@@ -501,7 +500,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     told = json.loads((newest / "training.json").read_text(encoding="utf-8"))
     (newest / "training.json").write_text(json.dumps({**told, "format": 9}), encoding="utf-8")
     (newest / "manifest.json").unlink()
-    writing.seal(newest)
+    atomic_folders.seal(newest)
     with pytest.raises(CheckpointError, match="of format 9; this regard reads 1"):
         toy.trainer(tmp_path, {}).resume()
 
@@ -520,7 +519,7 @@ def test_a_state_that_makes_no_sense_is_one_line(tmp_path, change):
     told = json.loads((newest / "training.json").read_text(encoding="utf-8"))
     (newest / "training.json").write_text(json.dumps({**told, **change}), encoding="utf-8")
     (newest / "manifest.json").unlink()
-    writing.seal(newest)
+    atomic_folders.seal(newest)
     with pytest.raises(CheckpointError):
         toy.trainer(tmp_path, {}).resume()
 

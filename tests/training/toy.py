@@ -15,17 +15,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from regard.checkpoints.writing import REPLACED
+from regard.checkpoints.atomic_folders import REPLACED
 from regard.errors import RegardError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.batches import Batches, parallel_batches
-from regard.text.pair import Tokenizers
-from regard.text.sequences import Data, Sequences
-from regard.text.tokenizer import Tokenizer
+from regard.text.token_files import Data, Sequences
+from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.training.checkpoint_manager import Saves
 from regard.training.events import StepDone, Validation
 from regard.training.objectives import Translation
-from regard.training.saves import Saves
 from regard.training.settings import TrainingSettings
 from regard.training.trainer import Trainer
 

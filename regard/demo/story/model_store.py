@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UsageError
-from regard.runs.catalogue import find_recipe
+from regard.runs.recipe import find_recipe
 
 FORMAT = 1  # of the folder and of demo.json; another number makes older folders unfit
 FACTS = "demo.json"

@@ -17,9 +17,9 @@ from regard.demo.story.promises import judge
 from regard.errors import Interrupted, UsageError
 from regard.inference.loading import load, load_for
 from regard.runs.display import Display, make_display
-from regard.runs.place import RunFolder
 from regard.runs.recipe import Recipe
 from regard.runs.run import Prepared, finish, prepare
+from regard.runs.run_folder import RunFolder
 from regard.training.events import Event, Saved
 
 

@@ -13,7 +13,7 @@ from regard.inference.translator import Translator
 from regard.inspection.record.inputs import translate_by_default
 from regard.inspection.record.record import Record
 from regard.model.watch import Part, parts_of
-from regard.text.pair import Tokenizers
+from regard.text.tokenizer import Tokenizers
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
+from regard.engine.stepper import Banned, Choices, Stepper
 from regard.errors import SettingError, UsageError
 from regard.inference.reader import Reader
+from regard.inference.tokens import beginning
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
-from regard.inference.writing import beginning
 from regard.inspection.record.recording import evaluation_mode
 from regard.inspection.record.tokens import Side
 from regard.model.transformer import EncoderDecoder
 from regard.model.watch import Part, Replacement, Seen
-from regard.stepping import Banned, Choices, Stepper
 
 TextModel = Translator | Writer | Reader
 Sides = tuple[Side | None, Side | None]  # the source and the target

@@ -19,10 +19,10 @@ from regard.text.batches import Batches, labelled_batches
 from regard.text.collate import LabelledBatch
 from regard.text.corpus import Example, label_names
 from regard.text.encoding import encode_labelled
-from regard.text.pair import Tokenizers
 from regard.text.scores import accuracy, confusion
-from regard.text.sequences import Data
 from regard.text.splitting import Corpus
+from regard.text.token_files import Data
+from regard.text.tokenizer import Tokenizers
 
 
 class ClassificationTask:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from regard.registry import Table
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.classification import ClassificationTask
-from regard.runs.tasks.masked import MaskedTask
+from regard.runs.tasks.language_modeling import WritingTask
+from regard.runs.tasks.masked_language_modeling import MaskedTask
 from regard.runs.tasks.task import Findings, Held, Task
 from regard.runs.tasks.translation import TranslationTask
-from regard.runs.tasks.writing import WritingTask
 from regard.runs.trained import Trained
-from regard.tables import Table
 from regard.text.scores import Score, bits_per_character, perplexity
 
 _TASKS: dict[str, Task] = {

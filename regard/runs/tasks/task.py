@@ -14,10 +14,9 @@ from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
 from regard.runs.trained import Trained, Vocabularies
 from regard.text.batches import Batches
 from regard.text.collate import Batch
-from regard.text.pair import Tokenizers
 from regard.text.scores import Confusion, Score
-from regard.text.sequences import Data
-from regard.text.tokenizer import Tokenizer
+from regard.text.token_files import Data
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 SCORING_TOKENS = 4096  # cells of a batch that is only scored
 

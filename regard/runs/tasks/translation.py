@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from regard.inference.rescoring.datastore import Remembered
+from regard.inference.translator import Translator
 from regard.runs.corpora import Corpora, first_examples, parallel
-from regard.runs.decoding import translate
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
 from regard.runs.tasks.task import SCORING_TOKENS, Findings, Held, Sample, learn_one
 from regard.runs.trained import Trained, Vocabularies
@@ -16,10 +17,10 @@ from regard.text.batches import Batches, parallel_batches
 from regard.text.collate import Batch
 from regard.text.corpus import Pair
 from regard.text.encoding import encode_parallel
-from regard.text.pair import Tokenizers
 from regard.text.scores import bleu, chrf
-from regard.text.sequences import Data
 from regard.text.splitting import Corpus
+from regard.text.token_files import Data
+from regard.text.tokenizer import Tokenizers
 
 
 class TranslationTask:
@@ -82,3 +83,24 @@ class TranslationTask:
             for name, score in (("BLEU", bleu), ("chrF2", chrf))
         ]
         return Findings(scores, [Sample(*texts) for texts in shown])
+
+
+def translate(
+    trained: Trained,
+    sentences: Sequence[str],
+    beams: int = 1,
+    length_penalty: float = 0.6,
+    backwards: float = 0.0,
+    remembered: Remembered | None = None,
+) -> list[str]:
+    """A translation of each sentence, in the order of sentences; too long a text is cut into its own."""
+    module: Any = trained.module
+    found = Translator(module, trained.words.tokenizers).translate(
+        list(sentences),
+        beams=beams,
+        length_penalty=length_penalty,
+        backwards=backwards,
+        remembered=remembered,
+        split="sentences",
+    )
+    return [translation.text for translation in found]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.builtin import NAMES
+from regard.cli.options import NAMES
 from regard.demo.story import model_store as room
 from regard.demo.story.model_store import COMMANDS, RECIPES, Place, cache_folder, find_place, trained_folder
 from regard.errors import UsageError

@@ -20,8 +20,7 @@ from regard.inspection.render.html_export import UNPACKING, Choice, page_data, s
 from regard.inspection.render.payload import unpack
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
-from regard.text.pair import Tokenizers
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
 
 from ..conftest import ENGLISH, inspected, subject
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.inference.choosing import Taste, weights
+from regard.inference.search.sampling import Taste, weights
 
 ASK = "it.distribution(asked.logits, it.rank(asked.logits), asked.rules)"
 LOGITS = np.random.default_rng(3).normal(0, 3, 200)

@@ -1,0 +1,1 @@
+"""Everything that steps a model for decoding: the Stepper protocol in numpy, and the torch stepper."""

@@ -1,0 +1,1 @@
+"""Plug-ins of translation: noisy-channel reranking, and a kNN-MT datastore."""

@@ -1,0 +1,1 @@
+"""Search over a Stepper: greedy, sampling and beam search. Loads no torch."""

@@ -1,0 +1,165 @@
+"""What a run works with: text read and encoded, tokenizers learned, and the model to be trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoints.folder import ModelFolder, load_weights, read_folder
+from regard.errors import CheckpointError, DataError, SettingError
+from regard.inference.loading import model_folder
+from regard.model.transformer import Transformer, build_model
+from regard.runs.corpora import LABELS, Corpora, check_files
+from regard.runs.recipe import SHAPES, Recipe
+from regard.runs.tasks.measuring import TASKS
+from regard.runs.tasks.task import Held, Task
+from regard.runs.text_folder import TextFolder, key_of
+from regard.runs.trained import Vocabularies
+from regard.text.token_files import Data
+from regard.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Material:
+    """The encoded text of a run and the names it uses."""
+
+    words: Vocabularies
+    train: Data
+    valid: Held
+    context: int
+
+    def summary(self) -> list[str]:
+        """What was read, for people."""
+        runs_on = bool(self.valid.characters)
+        parts = {"train": self.train, "valid": self.valid.data}
+        lines = [f"{name}: {_in_words(data, runs_on)}" for name, data in parts.items()]
+        sizes = " and ".join(f"{size:,}" for size in sorted({side.vocabulary for side in self._sides()}))
+        labels = f"; labels {', '.join(self.words.labels)}" if self.words.labels else ""
+        return [*lines, f"vocabulary {sizes}{labels}"]
+
+    def _sides(self) -> tuple[Tokenizer, Tokenizer]:
+        return (self.words.tokenizers.source, self.words.tokenizers.target)
+
+
+def gather(recipe: Recipe, folder: Path | None = None) -> Material:
+    """Read, split and encode the text of a recipe; what was learned and encoded is kept in a folder."""
+    check_files(recipe.objective, recipe.data)
+    task = TASKS.find(recipe.objective)
+    corpora = task.corpora(recipe.data, folder)
+    start = read_start(recipe)
+    text = None if folder is None else TextFolder(folder)
+    words = _words(task, corpora, recipe, text, start)
+    context = start.config.context if start else recipe.model_config(**task.decided(words)).context
+    train = _encoded("training", task, corpora.train, words, context, text)
+    held = _held(task, corpora, words, context, text)
+    return Material(words, train, held.limited(recipe.validation.sentences), context)
+
+
+def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: str | None) -> Material:
+    """The text of a run as its folder holds it, by the keys of its token files.
+
+    Its files are read only for what is not there: a validation part without key, which is another than
+    before, and token files that are lost.
+    """
+    task, text = TASKS.find(recipe.objective), TextFolder(folder)
+    words = text.words()
+    if words is None:
+        raise DataError(f"{folder} has lost its {LABELS}; start a new run")
+    data = text.part(train, recipe, context) or _rebuilt(recipe, words, context, text, train)
+    part = None if valid is None else text.part(valid, recipe, context)
+    if part is None:
+        held = _held(task, task.corpora(recipe.data, folder), words, context, text)
+    else:
+        held = text.validation(part, recipe, words)
+    return Material(words, data, held.limited(recipe.validation.sentences), context)
+
+
+def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
+    """A fresh model of the recipe's shape, or the one it starts from, with another head where need be."""
+    decided = dict(TASKS.find(recipe.objective).decided(words))
+    start = read_start(recipe)
+    if start is None:
+        return build_model(recipe.model_config(**decided))
+    changes = {key: value for key, value in recipe.model.items() if key != "from"}
+    config = start.config.changed(**{**changes, **SHAPES[recipe.objective], **decided})
+    model = build_model(config)
+    try:
+        load_weights(model, start.weights, None if _same_head(start, recipe, words) else "head.")
+    except CheckpointError as error:
+        raise CheckpointError(f"cannot start from {start.path}: {error}") from None
+    return model
+
+
+def read_start(recipe: Recipe) -> ModelFolder | None:
+    """The model folder that training begins with, checked; None where it begins with nothing."""
+    if recipe.starts_from is None:
+        return None
+    start = read_folder(model_folder(recipe.starts_from))
+    start.check_weights()
+    wanted = SHAPES[recipe.objective]["family"]
+    if start.config.family != wanted:
+        raise SettingError(
+            f"{start.path} holds a model of family {start.config.family}, "
+            f"and {recipe.objective} needs {wanted}; start from another"
+        )
+    return start
+
+
+def _same_head(start: ModelFolder, recipe: Recipe, words: Vocabularies) -> bool:
+    if start.config.output != SHAPES[recipe.objective]["output"]:
+        return False
+    return start.labels == words.labels
+
+
+def _words(
+    task: Task, corpora: Corpora, recipe: Recipe, text: TextFolder | None, start: ModelFolder | None
+) -> Vocabularies:
+    """The run's own tokenizers if it has them, else those of the model it starts from, else new ones."""
+    if text is not None and (known := text.words()) is not None:
+        return known
+    learned = start.tokenizers() if start else task.learn(corpora.train, recipe.tokenizer)
+    words = Vocabularies(learned, task.labels(corpora.train))
+    if text is not None:
+        text.write_words(words, corpora.split)
+    return words
+
+
+def _encoded(
+    part: str, task: Task, corpus: Any, words: Vocabularies, context: int, text: TextFolder | None
+) -> Data:
+    try:
+        return task.encode(corpus, words, context, text and text.tokens)
+    except DataError as error:
+        raise DataError(f"{part} text: {error}") from None
+
+
+def _held(task: Task, corpora: Corpora, words: Vocabularies, context: int, text: TextFolder | None) -> Held:
+    """All of the validation part, kept as text too."""
+    held = task.hold(corpora.valid, _encoded("validation", task, corpora.valid, words, context, text))
+    if text is not None:
+        text.write_validation(held)
+    return held
+
+
+def _rebuilt(recipe: Recipe, words: Vocabularies, context: int, text: TextFolder, key: str) -> Data:
+    """The training part from its files, where its token files are lost; it must be the same."""
+    task = TASKS.find(recipe.objective)
+    made = _encoded("training", task, task.corpora(recipe.data, text.path).train, words, context, text)
+    if key_of(made.identity) != key:
+        raise DataError(
+            f"the token files of the training data in {text.tokens} are lost, and its files give others now; "
+            "start a new run"
+        )
+    return made
+
+
+def _in_words(data: Data, runs_on: bool) -> str:
+    """What was kept and what was not, with the first place of each reason; the other part goes unsaid."""
+    report = data.report
+    reasons = {reason: found for reason, found in report.skipped.items() if not reason.endswith("held out")}
+    parts = [f"{found.count:,} {reason} (first {found.places[0]})" for reason, found in reasons.items()]
+    shortened = [f"{report.shortened.count:,} shortened"] if report.shortened.count else []
+    lines = [] if runs_on else [f"{report.kept:,} of {report.read:,} lines"]
+    tokens = [f"{len(c.ids):,} {name} tokens" for name, c in data.columns.items() if name != "label"]
+    return ", ".join([*lines, *tokens, *parts, *shortened])

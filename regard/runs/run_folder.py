@@ -1,0 +1,211 @@
+"""A run's folder: what stands in it, and how a new one is claimed.
+
+recipe.toml      every setting of the run, as it was resolved
+run.json         versions, threads, device and seed, what was read and skipped
+text/            tokenizers, labels, and the token files that were made once
+checkpoints/     states to resume from; weights/ those kept to be looked at
+metrics.jsonl    a line for each step, validation and checkpoint, with its time
+model/           the model of the best validation so far, or of the newest checkpoint before there is one
+report.html      the course of it all, curves/ the same as pictures
+remembered/      known translations as the model met them, where `regard remember` was asked for them
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.checkpoints.untrusted_files import read_json
+from regard.errors import CheckpointError, RegardError, TrainingError, UsageError
+from regard.runs.recipe import Recipe
+from regard.runs.tables import DataTable
+from regard.runs.toml import read_toml
+from regard.training.checkpoint_manager import NAME as LOCK
+from regard.training.checkpoint_manager import STEP, Lock, is_disk_full, no_room
+
+# How tables are read, which a run knows.
+READING = {"format", "columns", "text_column", "label_column", "header", "lines"}
+
+# What a preparation writes before recipe.toml.
+PREPARED = ("text", "run.json", ".run.json.new", ".recipe.toml.new")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The paths of a run."""
+
+    path: Path
+
+    @property
+    def recipe_file(self) -> Path:
+        """The resolved run file."""
+        return self.path / "recipe.toml"
+
+    @property
+    def text(self) -> Path:
+        """Tokenizers and token files."""
+        return self.path / "text"
+
+    @property
+    def metrics(self) -> Path:
+        """A line for each event."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def model(self) -> Path:
+        """The model folder."""
+        return self.path / "model"
+
+    @property
+    def remembered(self) -> Path:
+        """What `regard remember` has made."""
+        return self.path / "remembered"
+
+    @property
+    def report(self) -> Path:
+        """The report for people."""
+        return self.path / "report.html"
+
+    def recipe(self) -> Recipe:
+        """The settings of the run."""
+        if not self.recipe_file.is_file():
+            if is_unprepared(self.path):
+                raise UsageError(f"{self.path} holds no run yet; start one with --out {self.path}")
+            raise UsageError(f"{self.path} is no run: it has no recipe.toml; give the folder of one")
+        return Recipe.stored(read_toml(self.recipe_file))
+
+    def write_recipe(self, recipe: Recipe) -> None:
+        """Keep the settings."""
+        _replace(self.recipe_file, recipe.to_toml())
+
+    def write_facts(self, facts: dict[str, Any]) -> None:
+        """Keep what else is known of the run."""
+        _replace(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+
+    def facts(self) -> dict[str, Any]:
+        """What is known of the run; nothing where that file is lost."""
+        try:
+            return read_json(self.path / "run.json")
+        except CheckpointError:
+            return {}
+
+
+def find_run(path: Path) -> tuple[RunFolder, Path | None]:
+    """The run that is meant by its folder or by one of its checkpoints, and that checkpoint."""
+    whole = path.absolute()
+    if whole.parent.name != "checkpoints" or not (whole.parents[1] / "recipe.toml").is_file():
+        return RunFolder(path), None
+    if not whole.name.removeprefix(STEP).isdecimal():
+        raise UsageError(f"{path} is no checkpoint to go on from; name one that is called step-N")
+    return RunFolder(whole.parents[1]), whole
+
+
+def run_of(model: Path) -> RunFolder | None:
+    """The run that a model folder, or a checkpoint, stands in."""
+    for folder in (model, *model.absolute().parents[:2]):
+        if (folder / "recipe.toml").is_file():
+            return RunFolder(folder)
+    return None
+
+
+def data_as_read_by(run: RunFolder | None, files: dict[str, Any]) -> DataTable:
+    """Other files than a run's own, their tables read as the run reads its own unless said otherwise."""
+    known = run.recipe().data.model_dump(include=READING) if run else {}
+    return DataTable(**{**known, **files})
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[RunFolder]:
+    """A folder to prepare a run in: a new one, an empty one, or what a killed preparation has left.
+
+    Where the preparation fails or is interrupted, everything it wrote is removed again. recipe.toml must be
+    written last: with it the folder holds a run.
+    """
+    is_new = not path.exists()
+    lock = _locked(path)
+    try:
+        if not is_unprepared(path):  # another process was quicker
+            raise _taken(path)
+        _clear(path)
+        yield RunFolder(path)
+    except BaseException:
+        if is_unprepared(path):
+            _clear(path)
+            lock.path.unlink(missing_ok=True)
+            if is_new:
+                path.rmdir()
+        raise
+    finally:
+        lock.release()
+
+
+@contextmanager
+def full_disk_told(path: Path, needed: Callable[[], str]) -> Iterator[None]:
+    """Where the disk turns out to be full, say where that is and how much is needed."""
+    try:
+        yield
+    except (RegardError, OSError) as error:
+        if not is_disk_full(error):
+            raise
+        raise TrainingError(no_room(path, needed())) from None
+
+
+def _locked(path: Path) -> Lock:
+    """The lock on a folder that is free for a run, made where there is none."""
+    if path.exists() and not is_unprepared(path):
+        raise _taken(path)
+    lock = Lock(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise TrainingError(
+            f"cannot write to {path}: {error.strerror or error}; choose another folder"
+        ) from None
+    return lock
+
+
+def _taken(path: Path) -> UsageError:
+    return UsageError(f"{path} exists already; resume the run in it, or choose another folder with --out")
+
+
+def is_unprepared(path: Path) -> bool:
+    """Whether a folder is empty or holds nothing but what a preparation that was killed has left."""
+    if not path.is_dir():
+        return False
+    names = {entry.name for entry in path.iterdir()}
+    return not names or (LOCK in names and names <= {LOCK, *PREPARED})
+
+
+def _clear(path: Path) -> None:
+    """Remove what a preparation writes, and nothing else."""
+    for name in PREPARED:
+        if (path / name).is_dir():
+            shutil.rmtree(path / name, ignore_errors=True)
+        else:
+            (path / name).unlink(missing_ok=True)
+
+
+def free_name(parent: Path, name: str) -> Path:
+    """The first of name, name-2, name-3 that does not exist in a folder."""
+    number, path = 1, parent / name
+    while path.exists():
+        number += 1
+        path = parent / f"{name}-{number}"
+    return path
+
+
+def _replace(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise TrainingError(
+            f"cannot write {path}: {error.strerror or error}; free the disk, or choose another folder"
+        ) from None

@@ -1,0 +1,1 @@
+"""Augmentation of training text: word dropout, BPE dropout, bidirectional pairs."""

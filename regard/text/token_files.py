@@ -1,0 +1,292 @@
+"""Token files: a data set on disk, built once, checked by hash, mapped into memory piece by piece.
+
+A column is two flat files, the ids (uint16 or int32) and the int64 offsets where each sequence begins.
+A folder holds a data set's columns and a manifest with the sha256 of each file; its name is the digest of
+the corpus, the tokenizers and the settings it was made from, so that a change of any makes another folder.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from regard.errors import DataError
+from regard.text.corpus import Report
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Many sequences of ids in one flat array: sequence i is `ids[offsets[i] : offsets[i + 1]]`."""
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, sequences: Iterable[Sequence[int]]) -> Sequences:
+        """The same in memory, from lists of ids."""
+        lists = list(sequences)
+        offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
+        flat = [number for one in lists for number in one]
+        return cls(np.array(flat, np.int32), offsets.astype(np.int64))
+
+    @classmethod
+    def cut(cls, ids: np.ndarray, length: int) -> Sequences:
+        """Running text cut into sequences of one length; the last may be shorter."""
+        return cls(ids, np.append(np.arange(0, len(ids), length), len(ids)).astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[index] for index in range(len(self)))
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """How many ids each sequence has."""
+        return np.diff(self.offsets)
+
+    def lengths_in(self, epoch: int) -> np.ndarray:
+        """The same as batches ask for it: the ids of one pass over the data, here of every pass."""
+        return self.lengths
+
+    def texts(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
+        """The ids of these examples in that pass."""
+        return [self[index] for index in examples]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """A data set: named columns of sequences, one of each for every example, and how it was read.
+
+    Texts are without start and end, which batches add. `identity` tells one data set from another.
+    """
+
+    columns: dict[str, Sequences]
+    report: Report = field(default_factory=Report)
+    identity: str = ""
+
+    def __post_init__(self):
+        sizes = {name: len(column) for name, column in self.columns.items()}
+        if len(set(sizes.values())) > 1:
+            raise DataError(f"columns of one data set must be equally long, not {sizes}")
+        if not self.identity:
+            object.__setattr__(self, "identity", _digest_of_ids(self.columns))
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, name: str) -> Sequences:
+        return self.columns[name]
+
+
+def _digest_of_ids(columns: dict[str, Sequences]) -> str:
+    whole = sha256()
+    for name, column in columns.items():
+        whole.update(f"{name} {column.ids.dtype} {len(column)}".encode())
+        whole.update(np.ascontiguousarray(column.ids).data)
+        whole.update(np.ascontiguousarray(column.offsets).data)
+    return whole.hexdigest()
+
+
+FORMAT = 1
+_HELD_IDS = 1 << 20
+_DAY = 86_400
+
+log = logging.getLogger("regard.text")
+
+
+class ColumnWriter:
+    """Appends sequences to a column, holding no more than about a million ids."""
+
+    def __init__(self, vocabulary: int, ids: BinaryIO, offsets: BinaryIO):
+        self.dtype = np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.int32)
+        self._ids_file = ids
+        self._offsets_file = offsets
+        self._ids: list[int] = []
+        self._offsets: list[int] = [0]
+        self._count = 0
+
+    def add(self, ids: list[int]) -> None:
+        """Append one sequence."""
+        self._ids += ids
+        self._count += len(ids)
+        self._offsets.append(self._count)
+        if len(self._ids) >= _HELD_IDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is held."""
+        self._ids_file.write(np.array(self._ids, self.dtype).data)
+        self._offsets_file.write(np.array(self._offsets, np.int64).data)
+        self._ids, self._offsets = [], []
+
+
+Columns = dict[str, ColumnWriter]
+Fill = Callable[[Columns], Report]
+
+
+def build_in_memory(fill: Fill, vocabularies: dict[str, int], key: str) -> Data:
+    """The data set without a file."""
+    buffers = {name: (BytesIO(), BytesIO()) for name in vocabularies}
+    columns = {name: ColumnWriter(vocabularies[name], *buffers[name]) for name in vocabularies}
+    report = copy.deepcopy(fill(columns))
+    made: dict[str, Sequences] = {}
+    for name, writer in columns.items():
+        writer.flush()
+        ids, offsets = (buffer.getbuffer() for buffer in buffers[name])
+        made[name] = Sequences(np.frombuffer(ids, writer.dtype), np.frombuffer(offsets, np.int64))
+    return Data(made, report, key)
+
+
+def open_or_build(cache: Path, fill: Fill, vocabularies: dict[str, int], key: str) -> Data:
+    """The data set of that key from the cache folder, built there first if it is missing or damaged."""
+    stored = open_stored(cache, key)
+    if stored is not None:
+        return stored
+    folder = cache / key[:32]
+    try:
+        _build(folder, fill, vocabularies, key)
+        return _open(folder, key)
+    except OSError as error:
+        raise DataError(f"cannot keep token files in {cache}: {error.strerror or error}") from None
+
+
+def open_stored(cache: Path, key: str) -> Data | None:
+    """The data set of that key from the cache folder; None where it is missing or damaged."""
+    folder = cache / key[:32]
+    if not folder.exists():
+        return None
+    try:
+        return _open(folder, key)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        log.warning("token files in %s are damaged (%s)", folder, error)
+        return None
+
+
+def stored_keys(cache: Path) -> list[str]:
+    """The keys of the data sets in a cache folder that are without damage."""
+    keys: list[str] = []
+    for manifest in sorted(cache.glob("*/manifest.json")):
+        try:
+            keys.append(str(json.loads(manifest.read_bytes())["manifest"]["key"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            continue
+    return keys
+
+
+def _open(folder: Path, key: str) -> Data:
+    sealed = json.loads((folder / "manifest.json").read_bytes())
+    manifest = sealed["manifest"]
+    if sealed["sha256"] != _seal(manifest):
+        raise ValueError("manifest.json has changed")
+    if manifest["format"] != FORMAT or manifest["key"] != key:
+        raise ValueError("another format or key")
+    for name, expected in manifest["files"].items():
+        if _digest(folder / name) != expected:
+            raise ValueError(f"{name} has changed")
+    columns = {name: _mapped(folder, name, dtype) for name, dtype in manifest["columns"].items()}
+    return Data(columns, Report.from_json(manifest["report"]), key)
+
+
+def _mapped(folder: Path, name: str, dtype: str) -> Sequences:
+    offsets = np.memmap(folder / f"{name}.offsets", np.int64, "r")
+    # An empty file cannot be mapped.
+    empty = not (folder / f"{name}.ids").stat().st_size
+    ids = np.zeros(0, dtype) if empty else np.memmap(folder / f"{name}.ids", dtype, "r")
+    return Sequences(ids, offsets)
+
+
+def _build(folder: Path, fill: Fill, vocabularies: dict[str, int], key: str) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder.parent)
+    making = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+    try:
+        manifest = _write(making, fill, vocabularies)
+        manifest |= {"format": FORMAT, "key": key}
+        sealed = {"sha256": _seal(manifest), "manifest": manifest}
+        (making / "manifest.json").write_text(json.dumps(sealed, indent=1), encoding="utf-8")
+        for path in [*making.iterdir(), making]:
+            _to_disk(path)
+        _put_in_place(making, folder)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _write(making: Path, fill: Fill, vocabularies: dict[str, int]) -> dict[str, Any]:
+    names = [f"{name}.{part}" for name in vocabularies for part in ("ids", "offsets")]
+    files = {name: (making / name).open("wb") for name in names}
+    try:
+        columns = {
+            name: ColumnWriter(size, files[f"{name}.ids"], files[f"{name}.offsets"])
+            for name, size in vocabularies.items()
+        }
+        report = fill(columns)
+        for writer in columns.values():
+            writer.flush()
+    finally:
+        for file in files.values():
+            file.close()
+    return {
+        "report": report.to_json(),
+        "columns": {name: writer.dtype.name for name, writer in columns.items()},
+        "files": {name: _digest(making / name) for name in names},
+    }
+
+
+def _put_in_place(making: Path, folder: Path) -> None:
+    if folder.exists():
+        # A rename cannot replace a folder that holds files; what is there is damaged.
+        aside = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+        folder.rename(aside / "damaged")
+        shutil.rmtree(aside, ignore_errors=True)
+    try:
+        making.rename(folder)
+    except OSError:
+        # Another process was quicker; what it made is checked like any other.
+        if not folder.exists():
+            raise
+    _to_disk(folder.parent)
+
+
+def _sweep(cache: Path) -> None:
+    """Remove what builders that were killed left behind long ago."""
+    for left in cache.glob(".building-*"):
+        if time.time() - left.stat().st_mtime > _DAY:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _to_disk(path: Path) -> None:
+    if os.name == "nt":  # which opens no folder and syncs no file that is open for reading
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
