@@ -11,7 +11,7 @@ from regard.errors import UnknownName, nearest
 Entry = TypeVar("Entry")
 
 
-class Table(dict[str, Entry]):
+class Registry(dict[str, Entry]):
     """Variants by name; a name that is not there is answered with the nearest one that is.
 
     `SIMILARITIES["mine"] = Mine` adds a variant for everybody who builds from now on.
@@ -38,6 +38,6 @@ class NamedIn:
     module: str
     table: str
 
-    def find(self) -> Table[Any]:
+    def find(self) -> Registry[Any]:
         """The live table."""
         return getattr(import_module(self.module), self.table)

@@ -23,7 +23,7 @@ from regard.bench.interleaved import OURS, Case, Contender
 from regard.bench.worker import Worker
 from regard.errors import RegardError
 from regard.model.config import ModelConfig
-from regard.registry import Table
+from regard.registry import Registry
 
 _MARIAN: dict[str, Any] = dict(positions="sinusoidal-halves", context=512, head_bias=True, dropout=0.0)
 SHAPES = [
@@ -46,7 +46,7 @@ WORK = {
     "minilm": [(8, 1, 16, 0), (8, 1, 64, 0), (8, 1, 256, 0)],
 }
 # What search over a model of ours can run on; a native engine will be another entry.
-BACKENDS: Table[str] = Table("engine", {"torch": "regard"})
+BACKENDS: Registry[str] = Registry("engine", {"torch": "regard"})
 CLOSE = 1e-3  # how far two encoders' vectors may lie apart
 
 

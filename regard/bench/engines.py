@@ -49,13 +49,13 @@ def regard_torch(task: Task) -> Work:
 def _search(task: Task, model: Any) -> Work:
     from regard.engine.torch_stepper import TorchStepper
     from regard.inference.search.beam import Beam, BeamSettings
-    from regard.inference.search.constraints import Limits
+    from regard.inference.search.constraints import Constraints
     from regard.inference.search.decoding import run
     from regard.inference.search.requests import Request
     from regard.inference.search.sampling import Sampling
 
     length: dict[str, Any] = dict(min_length=task.length, max_length=task.length, end=task.end)
-    limits = BeamSettings(beams=task.beams, **length) if task.beams > 1 else Limits(**length)
+    limits = BeamSettings(beams=task.beams, **length) if task.beams > 1 else Constraints(**length)
     search = Beam if task.beams > 1 else Sampling
     if task.kind == "translation":
         requests = [Request(np.array([task.start]), limits, np.array(row)) for row in task.rows]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from regard.checkpoints import bert, gpt2, llama, marian, pegasus
 from regard.checkpoints.naming import Format
-from regard.registry import Table
+from regard.registry import Registry
 
-FORMATS: Table[Format] = Table(
+FORMATS: Registry[Format] = Registry(
     "model_type",
     {
         "gpt2": gpt2.FORMAT,

@@ -106,9 +106,9 @@ def _run(
     from regard.bench import report
     from regard.bench.interleaved import take_turns
     from regard.bench.report import heading, line
-    from regard.registry import Table
+    from regard.registry import Registry
 
-    known = Table("case", {found.name: found for found in cases})
+    known = Registry("case", {found.name: found for found in cases})
     chosen = [known.find(name) for name in names or known]
     peak = report.gemm_speed()
     if not as_json:

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.lines import Lines, as_json, switched_off
+from regard.cli.lines import Lines, as_json, parts_named
 from regard.cli.options import (
+    Ablate,
     AsJson,
     Device,
     Dtype,
@@ -15,7 +16,6 @@ from regard.cli.options import (
     Forbid,
     Model,
     NoRepeat,
-    Off,
     Out,
     Text,
     Threads,
@@ -52,7 +52,7 @@ def complete(
     echo: Annotated[
         bool, typer.Option("--echo", help="Print the prompt before it, as --json does anyway.")
     ] = False,
-    off: Off = None,
+    ablate: Ablate = None,
     file: File = None,
     out: Out = None,
     window: Window = None,
@@ -69,7 +69,7 @@ def complete(
     options: dict[str, Any] = dict(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
         max_tokens=max_tokens, min_tokens=min_tokens, seed=seed, stop=stop or (), forbidden=forbid or (),
-        no_repeat_ngram=no_repeat, off=switched_off(off),
+        no_repeat_ngram_size=no_repeat, ablate=parts_named(ablate),
     )  # fmt: skip
     if lines.text is not None and not json:
         lines.say(writer.stream(lines.text, **options), lines.text if echo else "")

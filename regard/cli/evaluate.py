@@ -10,11 +10,11 @@ import typer
 
 from regard.cli.options import (
     Backwards,
+    Datastore,
     Device,
     Labelled,
     Model,
     PlainText,
-    Remembered,
     Source,
     Target,
     Tsv,
@@ -51,7 +51,7 @@ def evaluate(
     beams: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept; 1 is greedy.")] = 4,
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Of beam search.")] = 0.6,
     backwards: Backwards = 0.0,
-    remembered: Remembered = None,
+    remembered: Datastore = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
     outputs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the translations, a line for each line given.")

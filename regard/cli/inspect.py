@@ -18,7 +18,7 @@ Examples:
   regard inspect MODEL "The cat sat." --kind encoder --layer 0 --head 1
   regard inspect MODEL "It was tired." --query it                    what one word looks at, head by head
   regard inspect MODEL "It was tired." --query it --compare "It was wide."
-  regard inspect MODEL "It was tired." --rank it tired --off encoder.1.0
+  regard inspect MODEL "It was tired." --rank it tired --ablate encoder.1.0
   regard inspect MODEL "The cat sat." --save heads.svg
   regard inspect MODEL "It was tired." --query it --save it.html     the studio's view in one file
 """
@@ -41,7 +41,7 @@ def inspect(
     save: Annotated[Path | None, _option("Write .html, .svg, .png, .csv or .npz.", "FILE")] = None,
     compare: Annotated[str | None, _option("A second text to compare with.", "TEXT")] = None,
     rank: Annotated[tuple[str, str] | None, _option("Rank heads by attention from X to Y.", "X Y")] = None,
-    off: Annotated[
+    ablate: Annotated[
         list[str] | None, _option("Ablate a head (encoder.2.1) or a part (scaling); repeatable.", "PART")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
@@ -64,7 +64,7 @@ def inspect(
     from regard.inspection.render.terminal_report import Report, Request
     from regard.service.notes import notes_of
 
-    parts = tuple(off or ())
+    parts = tuple(ablate or ())
     request = Request(text, target, kind, layer, head, query, words, compare, rank, parts)
     report = Report(load(model), request, notes_of(Path(model)))
     if save is not None:

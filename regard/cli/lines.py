@@ -104,7 +104,7 @@ class Lines:
             yield line.text
 
 
-def switched_off(parts: list[str] | None) -> list[Any]:
+def parts_named(parts: list[str] | None) -> list[Any]:
     """Heads as cross.1.0, or parts by name, as watch takes them."""
     return [_head(part) or part for part in parts or []]
 

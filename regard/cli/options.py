@@ -67,11 +67,11 @@ Backwards = Annotated[
     float,
     typer.Option(metavar="WEIGHT", help="Of the way back, which ranks too; for models trained both ways."),
 ]
-Remembered = Annotated[
+Datastore = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="A folder that regard remember has made.", show_default=False),
 ]
-Off = Annotated[
+Ablate = Annotated[
     list[str] | None,
     typer.Option(metavar="PART", help="Switch off a head, cross.1.0, or a part; may be given again."),
 ]

@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.lines import Lines, as_json, switched_off
+from regard.cli.lines import Lines, as_json, parts_named
 from regard.cli.options import (
+    Ablate,
     AsJson,
     Backwards,
+    Datastore,
     Device,
     Dtype,
     File,
     Forbid,
     Model,
     NoRepeat,
-    Off,
     Out,
-    Remembered,
     Text,
     Threads,
     Window,
 )
 
 if TYPE_CHECKING:
-    from regard.inference.rescoring.datastore import Remembered as Folder
+    from regard.inference.rescoring.datastore import Datastore as Folder
     from regard.inference.translation import Translation
 
 commands = typer.Typer()
@@ -47,7 +47,7 @@ def translate(
     n_best: Annotated[int, typer.Option(help="Translations of each text.")] = 1,
     length_penalty: Annotated[float, typer.Option(help="More favours longer ones.")] = 0.6,
     backwards: Backwards = 0.0,
-    remembered: Remembered = None,
+    remembered: Datastore = None,
     patience: Annotated[
         float, typer.Option(help="Over when beams times this many have finished; more searches on.")
     ] = 1.0,
@@ -58,7 +58,7 @@ def translate(
     no_repeat: NoRepeat = None,
     split: Annotated[str, typer.Option(help="What to do with a text too long: error, sentences.")] = "error",
     align: Annotated[bool, typer.Option("--align", help="Show target-source pairs of tokens.")] = False,
-    off: Off = None,
+    ablate: Ablate = None,
     file: File = None,
     out: Out = None,
     window: Window = None,
@@ -84,19 +84,19 @@ def translate(
         min_length=min_length,
         prefix=prefix,
         forbidden=forbid or (),
-        no_repeat_ngram=no_repeat,
+        no_repeat_ngram_size=no_repeat,
         split=split,
         alignment=align,
-        off=switched_off(off),
+        ablate=parts_named(ablate),
         window=lines.window,
     )
     lines.answer(found, as_json if json else lambda each: _columns(each, n_best, align))
 
 
 def _loaded(remembered: str, device: str) -> Folder:
-    from regard.inference.rescoring.datastore import Remembered
+    from regard.inference.rescoring.datastore import Datastore
 
-    return Remembered.load(remembered, device)
+    return Datastore.load(remembered, device)
 
 
 def _columns(found: Translation, n_best: int, align: bool) -> list[str]:

@@ -11,7 +11,7 @@ from random import Random
 
 from regard.demo import everyday, people, reasons, senses, things
 from regard.demo.sentences import Sentence
-from regard.registry import Table
+from regard.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Family:
     weight: float
 
 
-FAMILIES = Table(
+FAMILIES = Registry(
     "family of sentences",
     {
         "it": Family(reasons.because_it, 36),

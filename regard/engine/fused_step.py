@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules import module as torch_module
 
-from regard.engine.packed_weights import Product, Products
+from regard.engine.packed_weights import PackedWeights, Product
 from regard.model.attention import MultiHeadAttention, SeparateProjections
 from regard.model.blocks import (
     DecoderBlock,
@@ -35,9 +35,9 @@ from regard.model.blocks import (
     PreNorm,
     RMSNorm,
 )
-from regard.model.cache import Cache, Memory, Turn
+from regard.model.cache import Cache, CacheUpdate, Memory
 from regard.model.embedding import Embedding
-from regard.model.outputs import Words
+from regard.model.outputs import LMHead
 from regard.model.positions import Learned, NoPositions, Rotary, Rotation, Sinusoidal
 from regard.model.similarity import ScaledDot
 from regard.model.transformer import DecoderOnly, EncoderDecoder, Stack
@@ -47,30 +47,30 @@ PASSES = ("forward", "decode", "across", "finish", "query", "key_value", "rotati
 FEW = 4  # sources; with more, several queries each go a third as fast through the fused kernel as in parts
 
 
-class Unplanned(Exception):
+class NotFusible(Exception):
     """A part that no plan knows."""
 
 
 @dataclass(frozen=True)
-class Moment:
+class StepInputs:
     """What all parts share at one step."""
 
-    turn: Turn
+    turn: CacheUpdate
     rotation: Rotation | None
     sources: int
     memories: list[Memory]
     memory_bias: Tensor | None  # S 1 1 M, added to scores: minus infinity at padding
 
 
-Part = Callable[[Tensor, Moment], Tensor]
+Part = Callable[[Tensor, StepInputs], Tensor]
 
 
-class Plan:
+class FusedStep:
     """A decoder's next step: R ids to the last vectors R D, the cache going on by one token."""
 
     def __init__(self, model: EncoderDecoder | DecoderOnly):
         self._modules = _Modules(_known(model, EncoderDecoder, DecoderOnly))
-        products, stack = Products(model), _known(model.decoder, Stack)
+        products, stack = PackedWeights(model), _known(model.decoder, Stack)
         self._embed = _Embed(model.target)
         blocks = [_Block(block, layer, products) for layer, block in enumerate(stack.blocks)]
         self._parts = [part for block in blocks for part in block.parts]
@@ -88,18 +88,18 @@ class Plan:
         turn, memories = cache.turn(), cache.memories
         x, rotation = self._embed(ids, turn.first)
         sources = len(memories[0].key) if memories else 0
-        moment = Moment(turn, rotation, sources, memories, cache.memory_bias)
+        moment = StepInputs(turn, rotation, sources, memories, cache.memory_bias)
         for part in self._parts:
             x = part(x, moment)
         cache.advance(1)
         return x if self._norm is None else self._norm(x)
 
 
-def plan_of(model: EncoderDecoder | DecoderOnly) -> Plan | None:
+def fused_step_of(model: EncoderDecoder | DecoderOnly) -> FusedStep | None:
     """A plan of the model, or None where it has parts that no plan knows."""
     try:
-        return Plan(model)
-    except Unplanned:
+        return FusedStep(model)
+    except NotFusible:
         return None
 
 
@@ -110,7 +110,7 @@ class _Embed:
         _known(embedding, Embedding)
         self._positions = _known(embedding.positions, Sinusoidal, Learned, Rotary, NoPositions)
         if embedding.weight is None or embedding.norm is not None or embedding.segments is not None:
-            raise Unplanned
+            raise NotFusible
         self._weight, self._scale = embedding.weight, embedding.scale
         self._table = getattr(self._positions, "table", getattr(self._positions, "weight", None))
 
@@ -127,7 +127,7 @@ class _Embed:
 class _Block:
     """The sublayers of a block, each with its residual connection."""
 
-    def __init__(self, block: nn.Module, layer: int, products: Products):
+    def __init__(self, block: nn.Module, layer: int, products: PackedWeights):
         known = _known(block, EncoderBlock, DecoderBlock)
         self._layer, self._products = layer, products
         self.parts = [_residual(known.around_attention, self._within(known.attention))]
@@ -143,7 +143,7 @@ class _Block:
         joined, kept = heads * width, 2 * groups * width
         grouped, scale = heads != groups, known.similarity.scale
 
-        def within(x: Tensor, moment: Moment) -> Tensor:
+        def within(x: Tensor, moment: StepInputs) -> Tensor:
             projected, turn = project(x), moment.turn
             query = projected.narrow(1, 0, joined).view(-1, heads, 1, width)  # R H 1 E
             token = projected.narrow(1, joined, kept)  # R W
@@ -165,7 +165,7 @@ class _Block:
         project = _linear(known.projections, self._products, joined)
         output = _linear(known.output, self._products)
 
-        def across(x: Tensor, moment: Moment) -> Tensor:
+        def across(x: Tensor, moment: StepInputs) -> Tensor:
             memory = moment.memories[layer]
             query = project(x).view(moment.sources, -1, heads, width).transpose(1, 2)  # S H R/S E
             if len(query) > FEW and query.shape[2] > 1 and not grouped:
@@ -185,7 +185,7 @@ class _Block:
         if isinstance(module, FeedForward):
             return lambda x, moment: contract(activation(expand(x)))
 
-        def gated(x: Tensor, moment: Moment) -> Tensor:
+        def gated(x: Tensor, moment: StepInputs) -> Tensor:
             gate, inner = expand(x).chunk(2, dim=-1)
             return contract(activation(gate) * inner)
 
@@ -214,9 +214,9 @@ def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
 
 
-def _linear(module: Any, products: Products, rows: int | None = None) -> Product:
+def _linear(module: Any, products: PackedWeights, rows: int | None = None) -> Product:
     """x W^T + b of a module's weight and bias, or of their first rows."""
-    known = _known(module, nn.Linear, SeparateProjections, Words)
+    known = _known(module, nn.Linear, SeparateProjections, LMHead)
     return products(known.weight[:rows], None if known.bias is None else known.bias[:rows])
 
 
@@ -226,7 +226,7 @@ def _attention(module: nn.Module) -> Any:
     projections = _known(known.projections, SeparateProjections)
     _known(known.similarity, ScaledDot)
     if projections.key_width != projections.value_width:
-        raise Unplanned
+        raise NotFusible
     return known
 
 
@@ -240,7 +240,7 @@ def _rotated(token: Tensor, rotation: Rotation, groups: int) -> Tensor:
 def _known(module: Any, *kinds: type) -> Any:
     """The module, if it is of exactly one of these classes."""
     if type(module) not in kinds:
-        raise Unplanned
+        raise NotFusible
     return module
 
 
@@ -261,7 +261,7 @@ class _Modules:
         self._attributes = sum(map(len, self._own))
         self._hooks = [hooks for kind in ("forward_hooks", "forward_pre_hooks") for hooks in self._all(kind)]
         if not self._are_as_written() or not self.are_as_planned():
-            raise Unplanned
+            raise NotFusible
 
     def are_as_planned(self) -> bool:
         """Whether no hook is registered, and no forward or class was replaced since."""

@@ -28,7 +28,7 @@ Product = Callable[[Tensor], Tensor]  # of R K to R N
 
 
 @dataclass(frozen=True)
-class Laid:
+class PackedMatrix:
     """A matrix laid out, and a product with the weights it was made of, which changes as they do."""
 
     matrix: Tensor
@@ -36,15 +36,15 @@ class Laid:
 
 
 _Place = tuple[int, tuple[int, ...]]
-_kept: WeakKeyDictionary[nn.Module, dict[_Place, Laid]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[nn.Module, dict[_Place, PackedMatrix]] = WeakKeyDictionary()
 
 
-class Products:
+class PackedWeights:
     """Products with the weights of one model; each is laid out unless it was before and has not changed."""
 
     def __init__(self, model: nn.Module):
         self._model, self._before = model, _kept.get(model, {})
-        self._now: dict[_Place, Laid] = {}
+        self._now: dict[_Place, PackedMatrix] = {}
         self._has_room = bool(self._before) or sum(one.numel() for one in model.parameters()) <= AT_MOST
 
     def __call__(self, weight: Tensor, bias: Tensor | None) -> Product:
@@ -64,7 +64,7 @@ class Products:
         place, proof = (weight.data_ptr(), tuple(weight.shape)), weight @ _probe(weight.shape[1])
         laid = self._before.get(place)
         if laid is None or not torch.equal(laid.proof, proof):
-            laid = Laid(lay_out(weight), proof)
+            laid = PackedMatrix(lay_out(weight), proof)
         self._now[place] = laid
         return laid.matrix
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.engine.fused_step import is_written_in, plan_of
+from regard.engine.fused_step import fused_step_of, is_written_in
 from regard.engine.stepper import Banned, Choices
 from regard.errors import ShapeError, UsageError
 from regard.model.cache import Cache
@@ -32,16 +32,16 @@ class TorchStepper:
         self,
         model: EncoderDecoder | DecoderOnly,
         room: int = 64,
-        off: Part | Iterable[Part] = (),
+        ablate: Part | Iterable[Part] = (),
         blend: Blend | None = None,
     ):
         if not isinstance(model, EncoderDecoder | DecoderOnly):
             raise UsageError(f"{type(model).__name__} reads and does not write; use a model with a decoder")
         _check_whole(model)
         self._model, self._room, self._blend = model, room, blend
-        parts = parts_of(off)
-        self._plan = None if parts else plan_of(model)
-        self._seen = Seen(model, only=(), off=parts) if parts else None
+        parts = parts_of(ablate)
+        self._plan = None if parts else fused_step_of(model)
+        self._seen = Seen(model, only=(), ablate=parts) if parts else None
         self._cache: Cache | None = None
         self._device = next(model.parameters()).device
 

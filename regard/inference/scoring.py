@@ -33,14 +33,14 @@ def forced(
     inputs: Rows,
     outputs: Rows,
     sources: Rows | None,
-    off: Part | Iterable[Part],
+    ablate: Part | Iterable[Part],
     blend: Blend | None = None,
 ) -> list[np.ndarray]:
     """The log-probability of each output id, which follows the input id at its place.
 
     `blend` has the last word on it, as it has in a stepper.
     """
-    with _switched(model, off):
+    with _switched(model, ablate):
         hidden = last_vectors(model, inputs, sources)
         chances = [_chances(model, *part, blend) for part in _in_parts(hidden, np.concatenate(outputs))]
     found = _sound(np.concatenate(chances))
@@ -62,12 +62,12 @@ def last_vectors(model: EncoderDecoder | DecoderOnly, inputs: Rows, sources: Row
 
 @torch.inference_mode()
 def cross_weights(
-    model: EncoderDecoder, source: Sequence[int], target: Sequence[int], off: Part | Iterable[Part] = ()
+    model: EncoderDecoder, source: Sequence[int], target: Sequence[int], ablate: Part | Iterable[Part] = ()
 ) -> np.ndarray:
     """L H T S: how much each place of a target looked at each token of its source."""
     layers = len(model.decoder.blocks)
     names = [f"{attention_path('cross', layer)}.weights" for layer in range(layers)]
-    with watch(model, only=names, off=off) as seen:
+    with watch(model, only=names, ablate=ablate) as seen:
         model(_padded(model, [source])[0], _padded(model, [target])[0])
     return np.stack([seen[name][0].float().cpu().numpy() for name in names])
 
@@ -114,9 +114,9 @@ def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:
     return torch.from_numpy(pad(arrays, 0)).to(device), mask
 
 
-def _switched(model: Transformer, off: Part | Iterable[Part]) -> AbstractContextManager[object]:
-    parts = parts_of(off)
-    return watch(model, only=(), off=parts) if parts else nullcontext()
+def _switched(model: Transformer, ablate: Part | Iterable[Part]) -> AbstractContextManager[object]:
+    parts = parts_of(ablate)
+    return watch(model, only=(), ablate=parts) if parts else nullcontext()
 
 
 def _in_parts(hidden: Tensor, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
@@ -151,10 +151,10 @@ class Span:
 
 
 def perplexity_of(
-    model: DecoderOnly, tokenizer: Tokenizer, text: str, stride: int | None, off: Part | Iterable[Part]
+    model: DecoderOnly, tokenizer: Tokenizer, text: str, stride: int | None, ablate: Part | Iterable[Part]
 ) -> Perplexity:
     """Every token once, each in a window that looks back on at least `context - stride` others."""
-    ids, parts = tokenizer.encode(text), parts_of(off)
+    ids, parts = tokenizer.encode(text), parts_of(ablate)
     if not ids:
         raise DataError("the text has no token, so nothing can be surprising; give a longer one")
     whole = np.array([beginning(tokenizer)[-1], *ids])

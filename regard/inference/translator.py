@@ -14,7 +14,7 @@ from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nea
 from regard.inference.alignment import Alignment
 from regard.inference.rescoring.noisy_channel import Backwards, check_backwards
 from regard.inference.search.beam import Beam, BeamSettings
-from regard.inference.search.constraints import Limits
+from regard.inference.search.constraints import Constraints
 from regard.inference.search.constraints import length_penalty as penalty_of
 from regard.inference.search.decoding import run
 from regard.inference.search.requests import Request, check_numbers
@@ -26,7 +26,7 @@ from regard.inference.windows import BUDGET, WINDOW, Job, Label
 from regard.text.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
-    from regard.inference.rescoring.datastore import Remembered
+    from regard.inference.rescoring.datastore import Datastore
     from regard.model.config import ModelConfig
     from regard.model.transformer import EncoderDecoder
     from regard.model.watch import Part
@@ -97,11 +97,11 @@ class Translating:
         return self.settings.beams == 1 and not self.settings.tree
 
     @cached_property
-    def _limits(self) -> Limits:
+    def _limits(self) -> Constraints:
         """What the search is told: a beam of one needs no more than the limits that hold for any search."""
         if not self._is_greedy:
             return self.settings
-        return Limits(**self.settings.model_dump(include=set(Limits.model_fields)))
+        return Constraints(**self.settings.model_dump(include=set(Constraints.model_fields)))
 
     @property
     def _room(self) -> int:
@@ -154,17 +154,17 @@ class Translator:
         n_best: int = 1,
         length_penalty: float = 0.6,
         backwards: float = 0.0,
-        remembered: Remembered | None = None,
+        remembered: Datastore | None = None,
         patience: float | None = 1.0,
         max_length: int | None = None,
         min_length: int = 0,
         prefix: str = "",
         forbidden: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
+        no_repeat_ngram_size: int | None = None,
         split: str = "error",
         alignment: bool = False,
         tree: bool = False,
-        off: Part | Iterable[Part] = (),
+        ablate: Part | Iterable[Part] = (),
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
     ) -> Any:
@@ -181,7 +181,7 @@ class Translator:
         forbidden         words that it must not hold; no_repeat_ngram: so many tokens never stand twice
         split             what becomes of a text longer than the model reads: an "error", or "sentences"
         alignment, tree   give these as well
-        off               parts to switch off, such as ("cross", layer, head) or "scaling"
+        ablate            parts to ablate, such as ("cross", layer, head) or "scaling"
         batch_tokens      computed together; window: so many texts are sorted by length
 
         A text of white space alone has the empty translation. In float32 the text of a translation does
@@ -189,7 +189,7 @@ class Translator:
         """
         from regard.model.watch import parts_of
 
-        switched = parts_of(off)
+        switched = parts_of(ablate)
         settings = BeamSettings(
             beams=beams,
             n_best=n_best,
@@ -199,7 +199,7 @@ class Translator:
             min_length=min_length,
             end=(self.tokenizers.target.end,),
             forbidden=spellings(self.tokenizers.target, forbidden),
-            no_repeat_ngram=no_repeat_ngram,
+            no_repeat_ngram_size=no_repeat_ngram_size,
             length_penalty=length_penalty,
         )
         check_backwards(backwards, beams, self.tokenizers)
@@ -234,8 +234,8 @@ class Translator:
         translation: str | Translation,
         *,
         length_penalty: float = 0.6,
-        remembered: Remembered | None = None,
-        off: Part | Iterable[Part] = (),
+        remembered: Datastore | None = None,
+        ablate: Part | Iterable[Part] = (),
     ) -> Translation:
         """What the model thinks of a given translation: the same with the score of a forced pass.
 
@@ -246,7 +246,7 @@ class Translator:
         target, ids = self.tokenizers.target, self._ids(translation)
         source = self._source("the text", text)
         self._check_remembered(remembered)
-        chances = forced(self.model, [[target.start, *ids[:-1]]], [ids], [source], off, remembered)[0]
+        chances = forced(self.model, [[target.start, *ids[:-1]]], [ids], [source], ablate, remembered)[0]
         score = float(np.cumsum(chances, dtype=np.float64)[-1])
         return Translation(
             translation if isinstance(translation, str) else translation.text,
@@ -257,7 +257,7 @@ class Translator:
         )
 
     def align(
-        self, text: str, translation: str | Translation, *, off: Part | Iterable[Part] = ()
+        self, text: str, translation: str | Translation, *, ablate: Part | Iterable[Part] = ()
     ) -> Alignment:
         """Which token of a text each token of its translation came from, by one forced pass."""
         from regard.inference.scoring import cross_weights
@@ -266,7 +266,7 @@ class Translator:
         source = self._source("the text", text)
         if len(source) == 1:
             raise UsageError("the text is empty, so nothing can be aligned with it; give one that has words")
-        weights = cross_weights(self.model, source, [target.start, *ids[:-1]], off)
+        weights = cross_weights(self.model, source, [target.start, *ids[:-1]], ablate)
         read = [piece.text for piece in self.tokenizers.source.tokens(text)]
         return Alignment((*read, ""), tuple(pieces(target, ids)), weights, ids[-1] == target.end)
 
@@ -277,8 +277,8 @@ class Translator:
         *,
         translation: str | Translation | None = None,
         top: int = 10,
-        remembered: Remembered | None = None,
-        off: Part | Iterable[Part] = (),
+        remembered: Datastore | None = None,
+        ablate: Part | Iterable[Part] = (),
     ) -> list[Choice]:
         """What could stand at a position of a translation, given the tokens before it; the end has no text.
 
@@ -286,9 +286,9 @@ class Translator:
         """
         from regard.model.watch import parts_of
 
-        parts = parts_of(off)
+        parts = parts_of(ablate)
         self._check_remembered(remembered)
-        wanted = {"remembered": remembered, "off": parts}
+        wanted = {"remembered": remembered, "ablate": parts}
         ids = self._ids(self.translate(text, **wanted) if translation is None else translation)
         if not 0 <= position < len(ids):
             raise SettingError(f"position ({position}) must lie between 0 and {len(ids) - 1}, the last")
@@ -299,33 +299,35 @@ class Translator:
         check_numbers(chances)
         return choices(self.tokenizers.target, np.exp(chances), top, before)
 
-    def remember(self, pairs: Iterable[tuple[str, str]]) -> Remembered:
+    def remember(self, pairs: Iterable[tuple[str, str]]) -> Datastore:
         """Known translations, pairs of source and target, as this model meets them; see Remembered."""
         from regard.inference.rescoring.datastore import remember
 
         return remember(self.model, self.tokenizers, pairs)
 
-    def tuned(self, remembered: Remembered, pairs: Iterable[tuple[str, str]]) -> Remembered:
+    def tuned(self, remembered: Datastore, pairs: Iterable[tuple[str, str]]) -> Datastore:
         """The same with the recall under which other known translations are likeliest."""
         from regard.inference.rescoring.datastore import tuned
 
         return tuned(remembered, self.model, self.tokenizers, pairs)
 
-    def _stepper(self, off: Sequence[Part], remembered: Remembered | None = None) -> Stepper:
+    def _stepper(self, ablate: Sequence[Part], remembered: Datastore | None = None) -> Stepper:
         from regard.engine.torch_stepper import TorchStepper
 
-        return TorchStepper(self.model, off=off, blend=remembered)
+        return TorchStepper(self.model, ablate=ablate, blend=remembered)
 
-    def _check_remembered(self, remembered: Remembered | None) -> None:
+    def _check_remembered(self, remembered: Datastore | None) -> None:
         if remembered is not None:
             remembered.check(self.model)
 
     def _aligned(
-        self, sources: list[Source], found: list[Translation], off: Sequence[Part]
+        self, sources: list[Source], found: list[Translation], ablate: Sequence[Part]
     ) -> list[Translation]:
         pairs = zip(sources, found, strict=True)
         return [
-            replace(each, alignment=self.align(source.text, each, off=off)) if len(each.tokens) else each
+            replace(each, alignment=self.align(source.text, each, ablate=ablate))
+            if len(each.tokens)
+            else each
             for source, each in pairs
         ]
 

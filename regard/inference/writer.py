@@ -238,8 +238,8 @@ class Writer:
         seed: int = 0,
         stop: str | Sequence[str] = (),
         forbidden: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        off: Part | Iterable[Part] = (),
+        no_repeat_ngram_size: int | None = None,
+        ablate: Part | Iterable[Part] = (),
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
     ) -> Any:
@@ -252,7 +252,7 @@ class Writer:
         seed               of the random numbers; prompt i of many draws from seed + i
         stop               strings that end the text and are not part of it
         forbidden          words never said; no_repeat_ngram: so many tokens never stand twice
-        off                parts to switch off, such as ("decoder", layer, head) or "scaling"
+        ablate             parts to ablate, such as ("decoder", layer, head) or "scaling"
         batch_tokens       computed together; window: so many prompts are sorted by length
 
         An empty prompt begins a new line, or a new document where the tokenizer has a token between those.
@@ -267,9 +267,9 @@ class Writer:
                 max_length=max_tokens,
                 min_length=min_tokens,
                 seed=seed,
-                no_repeat_ngram=no_repeat_ngram,
+                no_repeat_ngram_size=no_repeat_ngram_size,
             )
-        task = self._writing(settings, stop, forbidden, off)
+        task = self._writing(settings, stop, forbidden, ablate)
         encode = self.tokenizer.encode_batch
         return Job(encode, task.read, task.size, task.answer, task.join, batch_tokens, window).run(prompt)
 
@@ -287,8 +287,8 @@ class Writer:
         seed: int = 0,
         stop: str | Sequence[str] = (),
         forbidden: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        off: Part | Iterable[Part] = (),
+        no_repeat_ngram_size: int | None = None,
+        ablate: Part | Iterable[Part] = (),
     ) -> CompletionStream:
         """The text that `complete` would give, piece by piece as it is written.
 
@@ -305,19 +305,19 @@ class Writer:
                 max_length=max_tokens,
                 min_length=min_tokens,
                 seed=seed,
-                no_repeat_ngram=no_repeat_ngram,
+                no_repeat_ngram_size=no_repeat_ngram_size,
             )
-        task = self._writing(settings, stop, forbidden, off)
+        task = self._writing(settings, stop, forbidden, ablate)
         label = Label(1, alone=True)
         return CompletionStream(task, task.read(label, prompt, self.tokenizer.encode(prompt))[0])
 
     def next_words(
-        self, text: str, *, temperature: float = 1.0, off: Part | Iterable[Part] = ()
+        self, text: str, *, temperature: float = 1.0, ablate: Part | Iterable[Part] = ()
     ) -> NextWords:
         """Everything that may follow a text, with its probability at a temperature."""
         if not 1e-4 <= temperature <= 100:
             raise SettingError(f"temperature ({temperature}) must lie between 0.0001 and 100; try 1")
-        task = self._writing(SamplingSettings(), (), (), off)
+        task = self._writing(SamplingSettings(), (), (), ablate)
         ids = task.read(Label(1, alone=True), text, self.tokenizer.encode(text))[0].ids
         stepper = task.stepper()
         stepper.admit([np.array(ids)])
@@ -328,7 +328,7 @@ class Writer:
         return NextWords(probabilities, float(entropy(probabilities)), self.tokenizer, ids)
 
     def perplexity(
-        self, text: str, *, stride: int | None = None, off: Part | Iterable[Part] = ()
+        self, text: str, *, stride: int | None = None, ablate: Part | Iterable[Part] = ()
     ) -> Perplexity:
         """How the model is surprised by a text of any length, every token counted once.
 
@@ -337,24 +337,24 @@ class Writer:
         """
         from regard.inference.scoring import perplexity_of
 
-        return perplexity_of(self.model, self.tokenizer, text, stride, off)
+        return perplexity_of(self.model, self.tokenizer, text, stride, ablate)
 
     def _writing(
         self,
         settings: SamplingSettings,
         stop: str | Sequence[str],
         forbidden: Sequence[str],
-        off: Part | Iterable[Part],
+        ablate: Part | Iterable[Part],
     ) -> Writing:
         from regard.engine.torch_stepper import TorchStepper
         from regard.model.watch import parts_of
 
-        switched, end = parts_of(off), self.tokenizer.specials.get("end")
+        switched, end = parts_of(ablate), self.tokenizer.specials.get("end")
         words = spellings(self.tokenizer, forbidden)
         complete = settings.changed(forbidden=words, end=() if end is None else (end,))
 
         def stepper() -> Stepper:
-            return TorchStepper(self.model, off=switched)
+            return TorchStepper(self.model, ablate=switched)
 
         return Writing(self.tokenizer, self.config.context, complete, check_stops(stop), stepper)
 

@@ -47,7 +47,7 @@ def inspect(
     model: TextModel,
     text: str,
     target: str | Sequence[int] | None = None,
-    off: Iterable[Part] = (),
+    ablate: Iterable[Part] = (),
     patch: Mapping[str, Replacement] | None = None,
 ) -> Inspection:
     """Run a Translator, Writer or Reader on a text and record everything that it computes.
@@ -56,4 +56,4 @@ def inspect(
     `patch`; then one pass reads the source and the translation. `target` gives another output to read, as
     text or ids. For a Writer, `target` continues the text. `off` and `patch` are those of `watch`.
     """
-    return Inspection.of(model, text, target, off, patch)
+    return Inspection.of(model, text, target, ablate, patch)

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.model.cache import Memory, Slot
+from regard.model.cache import LayerCache, Memory
 from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.similarity import SIMILARITIES, ScaledDot, Similarity
 from regard.model.watch import UNWATCHED, WRITTEN_OUT, Unwatched, watching
-from regard.registry import Table
+from regard.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def join_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(2)
 
 
-PROJECTIONS: Table[Callable[[int, int, int, int, int, bool], Projections]] = Table(
+PROJECTIONS: Registry[Callable[[int, int, int, int, int, bool], Projections]] = Registry(
     "projections", {"separate": SeparateProjections}
 )
 
@@ -248,7 +248,7 @@ class MultiHeadAttention(nn.Module):
         mask: Mask = EVERYTHING,
         memory: Tensor | Memory | None = None,
         rotation: Rotation | None = None,
-        slot: Slot | None = None,
+        slot: LayerCache | None = None,
     ) -> Tensor:
         """B Q D to B Q D; memory is B K D, and the mask says which of the keys each query may see."""
         shape = x.shape
@@ -263,7 +263,7 @@ class MultiHeadAttention(nn.Module):
         heads = see("heads", self._attend(query, key, value, mask, see))
         return see("output", self.output(join_heads(heads)).view(shape))
 
-    def _within(self, x: Tensor, rotation: Rotation | None, slot: Slot | None) -> tuple[Tensor, ...]:
+    def _within(self, x: Tensor, rotation: Rotation | None, slot: LayerCache | None) -> tuple[Tensor, ...]:
         """Queries of x; keys and values of x and of all that the slot holds already."""
         query, key, value = self.projections(x)
         if rotation is not None:
@@ -274,7 +274,7 @@ class MultiHeadAttention(nn.Module):
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, see: Unwatched) -> Tensor:
         """The fused kernel where it can, written out where it must; both where somebody looks."""
-        scale = 1.0 if see.off("scaling") else self.similarity.scale
+        scale = 1.0 if see.is_ablated("scaling") else self.similarity.scale
         dropout = self.dropout if self.training else 0.0
         pair = None if dropout or see.changes(*WRITTEN_OUT) else self.similarity.as_dot(query, key)
         if pair is None:
@@ -288,4 +288,4 @@ class MultiHeadAttention(nn.Module):
         return fused_attention(pair[0], pair[1], value, mask, scale)
 
 
-ATTENTIONS: Table[Callable[..., nn.Module]] = Table("attention", {"multi-head": MultiHeadAttention})
+ATTENTIONS: Registry[Callable[..., nn.Module]] = Registry("attention", {"multi-head": MultiHeadAttention})

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.model.cache import Memory, Slot
+from regard.model.cache import LayerCache, Memory
 from regard.model.kernels import drop, gelu_tanh
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.watch import watching
-from regard.registry import Table
+from regard.registry import Registry
 
 
 class LayerNorm(nn.Module):
@@ -46,7 +46,7 @@ class RMSNorm(nn.Module):
         return F.rms_norm(x, self.shape, self.weight, self.epsilon)
 
 
-NORMS: Table[Callable[[int, float], nn.Module]] = Table("norm", {"layer": LayerNorm, "rms": RMSNorm})
+NORMS: Registry[Callable[[int, float], nn.Module]] = Registry("norm", {"layer": LayerNorm, "rms": RMSNorm})
 
 
 class PostNorm(nn.Module):
@@ -64,8 +64,8 @@ class PostNorm(nn.Module):
         see = watching(self)
         x = see("before", x)
         y = see("sublayer", drop(sublayer(x), self.dropout, self.training))
-        y = y if see.off("residual") else x + y
-        return see("after", y if see.off("norm") else self.norm(y))
+        y = y if see.is_ablated("residual") else x + y
+        return see("after", y if see.is_ablated("norm") else self.norm(y))
 
 
 class PreNorm(nn.Module):
@@ -82,12 +82,12 @@ class PreNorm(nn.Module):
         """B Q D to the same."""
         see = watching(self)
         x = see("before", x)
-        y = sublayer(x if see.off("norm") else see("normed", self.norm(x)))
+        y = sublayer(x if see.is_ablated("norm") else see("normed", self.norm(x)))
         y = see("sublayer", drop(y, self.dropout, self.training))
-        return see("after", y if see.off("residual") else x + y)
+        return see("after", y if see.is_ablated("residual") else x + y)
 
 
-RESIDUALS: Table[Callable[[nn.Module, float], nn.Module]] = Table(
+RESIDUALS: Registry[Callable[[nn.Module, float], nn.Module]] = Registry(
     "residual", {"post": PostNorm, "pre": PreNorm}
 )
 
@@ -127,7 +127,7 @@ class GatedFeedForward(nn.Module):
         return self.contract(see("hidden", gate * inner))
 
 
-FEED_FORWARDS: Table[Callable[[int, int, bool], nn.Module]] = Table(
+FEED_FORWARDS: Registry[Callable[[int, int, bool], nn.Module]] = Registry(
     "feed_forward",
     {
         "relu": FeedForward,
@@ -150,7 +150,11 @@ class EncoderBlock(nn.Module):
         self.feed_forward, self.around_feed_forward = feed_forward, residual()
 
     def forward(
-        self, x: Tensor, mask: Mask = EVERYTHING, rotation: Rotation | None = None, slot: Slot | None = None
+        self,
+        x: Tensor,
+        mask: Mask = EVERYTHING,
+        rotation: Rotation | None = None,
+        slot: LayerCache | None = None,
     ) -> Tensor:
         """B Q D to the same. Under a causal mask this is the block of a decoder that reads no memory."""
         x = self.around_attention(x, lambda x: self.attention(x, mask, rotation=rotation, slot=slot))
@@ -179,7 +183,7 @@ class DecoderBlock(nn.Module):
         mask: Mask = EVERYTHING,
         memory_mask: Mask = EVERYTHING,
         rotation: Rotation | None = None,
-        slot: Slot | None = None,
+        slot: LayerCache | None = None,
     ) -> Tensor:
         """B Q D to the same; memory is B K D, or its keys and values already projected."""
         x = self.around_attention(x, lambda x: self.attention(x, mask, rotation=rotation, slot=slot))

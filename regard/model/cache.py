@@ -30,7 +30,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Slot:
+class LayerCache:
     """One layer's place in a cache."""
 
     cache: Cache
@@ -42,7 +42,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Turn:
+class CacheUpdate:
     """One more token for every row: where it goes, and what it looks at, layer by layer."""
 
     first: int | Tensor  # its place in its row: one number where all agree
@@ -101,9 +101,9 @@ class Cache:
         """How many sequences there are."""
         return len(self.lengths)
 
-    def slot(self, layer: int) -> Slot:
+    def slot(self, layer: int) -> LayerCache:
         """The place of a layer's self-attention."""
-        return Slot(self, layer)
+        return LayerCache(self, layer)
 
     def memory(self, layer: int) -> Memory:
         """What a layer's cross-attention looks at."""
@@ -115,7 +115,7 @@ class Cache:
         self._stored_mask = mask
         self._arrange()
 
-    def turn(self) -> Turn:
+    def turn(self) -> CacheUpdate:
         """Make ready for one more token of every row."""
         end = self.length + 1
         self._make_room(end)
@@ -124,7 +124,7 @@ class Cache:
             targets, bias = self._held.select(1, self.first), None
         else:
             targets, bias = self._held, _hidden_behind(self.first, end, keys)
-        return Turn(self.first, targets.unbind(), keys.unbind(), values.unbind(), bias)
+        return CacheUpdate(self.first, targets.unbind(), keys.unbind(), values.unbind(), bias)
 
     def advance(self, counts: int | np.ndarray) -> None:
         """The tokens just put in count from now on: as many for every row, or so many for each."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from regard.errors import SettingError
-from regard.registry import NamedIn, Table
+from regard.registry import NamedIn, Registry
 from regard.settings import Settings
 
 Size = Annotated[int, Field(ge=1, le=1 << 24)]
@@ -243,7 +243,7 @@ def _llama(width: int, layers: int, heads: int, **changes: Any) -> dict[str, Any
 
 _TRANSLATION = dict(vocabulary=10_000, dropout=0.1)
 
-SIZES: Table[dict[str, Any]] = Table(
+SIZES: Registry[dict[str, Any]] = Registry(
     "size",
     {
         "tiny": dict(_TRANSLATION, width=128, layers=4, heads=4, feed_forward_width=256),

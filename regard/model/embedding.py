@@ -52,12 +52,12 @@ class Embedding(nn.Module):
         x = see("tokens", self._look_up(tokens, mask))
         places = mask.positions(tokens.shape[1], tokens.device)
         rotation = None
-        if not see.off("positions"):
+        if not see.is_ablated("positions"):
             added = self.positions(places, mask.reach(tokens.shape[1]))
             x = x if added is None else x + see("positions", added)
             rotation = self.positions.rotation(places)
         x = x if self.segments is None else x + self._segments(tokens, segments)
-        x = x if self.norm is None or see.off("norm") else self.norm(x)
+        x = x if self.norm is None or see.is_ablated("norm") else self.norm(x)
         return see("output", drop(x, self.dropout, self.training)), rotation
 
     def _look_up(self, tokens: Tensor, mask: Mask) -> Tensor:

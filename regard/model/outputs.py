@@ -16,10 +16,10 @@ from regard.model.initialization import random_weight
 from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.watch import watching
-from regard.registry import Table
+from regard.registry import Registry
 
 
-class Words(nn.Module):
+class LMHead(nn.Module):
     """u = h E^T: a number for every word, whose softmax is its probability. E may be the embedding's own."""
 
     points = ("logits",)
@@ -34,11 +34,11 @@ class Words(nn.Module):
         return watching(self)("logits", F.linear(hidden, self.weight, self.bias))
 
 
-class MaskedWords(nn.Module):
+class MaskedLMHead(nn.Module):
     """BERT's way to the word behind a mask: one more layer and norm, then Words."""
 
     def __init__(
-        self, transform: nn.Module, activation: Callable[[Tensor], Tensor], norm: nn.Module, words: Words
+        self, transform: nn.Module, activation: Callable[[Tensor], Tensor], norm: nn.Module, words: LMHead
     ):
         super().__init__()
         self.transform, self.activation, self.norm, self.words = transform, activation, norm, words
@@ -48,7 +48,7 @@ class MaskedWords(nn.Module):
         return self.words(self.norm(self.activation(self.transform(hidden))), mask)
 
 
-class First(nn.Module):
+class CLSPooling(nn.Module):
     """The first token's vector stands for the sequence."""
 
     def __init__(self, width: int):
@@ -62,7 +62,7 @@ class First(nn.Module):
         return hidden[torch.arange(len(hidden), device=hidden.device), first]
 
 
-class Mean(nn.Module):
+class MeanPooling(nn.Module):
     """The mean of the tokens that exist stands for the sequence."""
 
     def __init__(self, width: int):
@@ -76,24 +76,24 @@ class Mean(nn.Module):
         return (hidden * exists).sum(dim=1) / exists.sum(dim=1).clamp_min(1)
 
 
-class FirstThroughTanh(nn.Module):
+class BertPooler(nn.Module):
     """BERT's pooler: the first token's vector through one more layer."""
 
     def __init__(self, width: int):
         super().__init__()
-        self.first, self.dense = First(width), nn.Linear(width, width)
+        self.first, self.dense = CLSPooling(width), nn.Linear(width, width)
 
     def forward(self, hidden: Tensor, mask: Mask = EVERYTHING) -> Tensor:
         """B Q D to B D."""
         return self.dense(self.first(hidden, mask)).tanh()
 
 
-POOLINGS: Table[Callable[[int], nn.Module]] = Table(
-    "pooling", {"first": First, "mean": Mean, "tanh": FirstThroughTanh}
+POOLINGS: Registry[Callable[[int], nn.Module]] = Registry(
+    "pooling", {"first": CLSPooling, "mean": MeanPooling, "tanh": BertPooler}
 )
 
 
-class Classes(nn.Module):
+class ClassificationHead(nn.Module):
     """One vector for the sequence, then a number for every class."""
 
     points = ("pooled", "logits")
@@ -118,26 +118,26 @@ class Vectors(nn.Module):
         return hidden
 
 
-def _words(config: ModelConfig, embedding: nn.Parameter | None) -> Words:
+def _words(config: ModelConfig, embedding: nn.Parameter | None) -> LMHead:
     vocabulary = config.target_vocabulary or config.vocabulary
-    return Words(vocabulary, config.width, config.head_bias, embedding if config.tie_head else None)
+    return LMHead(vocabulary, config.width, config.head_bias, embedding if config.tie_head else None)
 
 
-def _masked(config: ModelConfig, embedding: nn.Parameter | None) -> MaskedWords:
+def _masked(config: ModelConfig, embedding: nn.Parameter | None) -> MaskedLMHead:
     from regard.model.blocks import FEED_FORWARDS, NORMS
 
     sample = FEED_FORWARDS.find(config.feed_forward)(1, 1, False)
     norm = NORMS.find(config.norm)(config.width, config.norm_epsilon)
     activation = getattr(sample, "activation", F.gelu)
-    return MaskedWords(nn.Linear(config.width, config.width), activation, norm, _words(config, embedding))
+    return MaskedLMHead(nn.Linear(config.width, config.width), activation, norm, _words(config, embedding))
 
 
-def _classes(config: ModelConfig, embedding: nn.Parameter | None) -> Classes:
+def _classes(config: ModelConfig, embedding: nn.Parameter | None) -> ClassificationHead:
     pooling = POOLINGS.find(config.pooling)(config.width)
-    return Classes(pooling, config.width, config.classes, config.dropout)
+    return ClassificationHead(pooling, config.width, config.classes, config.dropout)
 
 
-OUTPUTS: Table[Callable[[ModelConfig, nn.Parameter | None], nn.Module]] = Table(
+OUTPUTS: Registry[Callable[[ModelConfig, nn.Parameter | None], nn.Module]] = Registry(
     "output",
     {
         "words": _words,

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from regard.errors import SettingError, ShapeError
 from regard.model.config import ModelConfig, RotaryScaling
 from regard.model.initialization import random_weight
-from regard.registry import Table
+from regard.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def rotary_frequencies(width: int, theta: float, scaling: RotaryScaling | None =
     return fast * frequencies + (1 - fast) * slow
 
 
-POSITIONS: Table[Callable[[ModelConfig], Positions]] = Table(
+POSITIONS: Registry[Callable[[ModelConfig], Positions]] = Registry(
     "positions",
     {
         "sinusoidal": lambda config: Sinusoidal(config.width, config.context),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.model.initialization import random_weight
-from regard.registry import Table
+from regard.registry import Registry
 
 
 class Similarity(Protocol):
@@ -103,7 +103,7 @@ class Additive(nn.Module):
         return None
 
 
-SIMILARITIES: Table[Callable[[int, int], Similarity]] = Table(
+SIMILARITIES: Registry[Callable[[int, int], Similarity]] = Registry(
     "similarity",
     {
         "scaled-dot": ScaledDot,

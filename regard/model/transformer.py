@@ -64,7 +64,7 @@ class Stack(nn.Module):
     def finish(self, x: Tensor) -> Tensor:
         """What leaves the stack."""
         see = watching(self)
-        return see("output", x if self.norm is None or see.off("norm") else self.norm(x))
+        return see("output", x if self.norm is None or see.is_ablated("norm") else self.norm(x))
 
 
 class EncoderDecoder(nn.Module):

@@ -40,7 +40,7 @@ class Unwatched:
     def give(self, name: str, value: Tensor) -> None:
         """Show a value that nobody else holds, so that it need not be copied."""
 
-    def off(self, part: str) -> bool:
+    def is_ablated(self, part: str) -> bool:
         """Whether this part of the module is switched off."""
         return False
 
@@ -69,7 +69,7 @@ def watching(module: nn.Module) -> Unwatched:
 def watch(
     model: nn.Module,
     only: str | Iterable[str] | None = None,
-    off: Part | Iterable[Part] = (),
+    ablate: Part | Iterable[Part] = (),
     patch: Mapping[str, Replacement] | None = None,
     gradients: str | Iterable[str] = (),
 ) -> Iterator[Seen]:
@@ -77,7 +77,7 @@ def watch(
 
     only       which names to record: whole names, either end of one ("weights", "encoder.2"), or
                patterns ("encoder.*.weights"); nothing given records everything, () nothing
-    off        what to switch off, one part or many: heads as ("encoder", layer, head), likewise "decoder"
+    ablate     what to ablate, one part or many: heads as ("encoder", layer, head), likewise "decoder"
                and "cross"; parts by name: "scaling" (the division by sqrt(d_k)), "positions", "residual",
                "norm", everywhere or at one place ("encoder.2.around_attention.norm")
     patch      values to put in place of the model's own: a tensor, or a function of the model's value
@@ -87,7 +87,7 @@ def watch(
     they are patched, or their gradient is asked for, is that attention computed written out. A second
     pass inside the block replaces what the first one left. A compiled model runs its eager original.
     """
-    seen = Seen(model, only, off, patch or {}, gradients)
+    seen = Seen(model, only, ablate, patch or {}, gradients)
     with seen.active():
         yield seen
 
@@ -121,7 +121,7 @@ class Seen(Mapping[str, Tensor]):
         self,
         model: nn.Module,
         only: str | Iterable[str] | None = None,
-        off: Part | Iterable[Part] = (),
+        ablate: Part | Iterable[Part] = (),
         patch: Mapping[str, Replacement] = MappingProxyType({}),
         gradients: str | Iterable[str] = (),
     ):
@@ -132,7 +132,7 @@ class Seen(Mapping[str, Tensor]):
         for name in patch:
             if name not in known:
                 raise UnknownName(f"nothing in this model is called {name!r}; {_nearest_few(name, known)}")
-        self._heads_off, self._parts_off = _split_off(model, off)
+        self._heads_off, self._parts_off = _split_off(model, ablate)
         self._modules = dict(_paths(model))
         self._values: dict[str, Tensor] = {}
         self._live: dict[str, Tensor] = {}
@@ -192,7 +192,7 @@ class Observer(Unwatched):
     def give(self, name: str, value: Tensor) -> None:
         self._seen._values[self._path + name] = value.detach()
 
-    def off(self, part: str) -> bool:
+    def is_ablated(self, part: str) -> bool:
         return self._path + part in self._seen._parts_off
 
     def wants(self, *names: str) -> bool:
@@ -254,12 +254,12 @@ def _nearest_few(name: str, known: Iterable[str]) -> str:
     return f"near it: {', '.join(close) or 'nothing'}"
 
 
-def _split_off(model: nn.Module, off: Part | Iterable[Part]) -> tuple[dict[str, list[int]], set[str]]:
+def _split_off(model: nn.Module, ablate: Part | Iterable[Part]) -> tuple[dict[str, list[int]], set[str]]:
     """Switched-off heads by the path of their attention, and the names of other switched-off parts."""
     heads: dict[str, list[int]] = {}
     parts: set[str] = set()
     sizes = {path: int(module.heads) for module, path in _paths(model) if hasattr(module, "heads")}  # type: ignore[arg-type]
-    for part in parts_of(off):
+    for part in parts_of(ablate):
         if isinstance(part, str):
             parts |= _select(part, switchable(model))
         else:
@@ -268,13 +268,13 @@ def _split_off(model: nn.Module, off: Part | Iterable[Part]) -> tuple[dict[str, 
     return heads, parts
 
 
-def parts_of(off: Part | Iterable[Part]) -> tuple[Part, ...]:
+def parts_of(ablate: Part | Iterable[Part]) -> tuple[Part, ...]:
     """Parts to switch off, each checked for its form; one may be given alone."""
-    if isinstance(off, str) or _is_head(off):
-        return (off,)  # type: ignore[return-value]
-    if not isinstance(off, Iterable):
-        raise SettingError(f"off ({off!r}) must be a list of parts; {_FORM}")
-    parts = tuple(off)
+    if isinstance(ablate, str) or _is_head(ablate):
+        return (ablate,)  # type: ignore[return-value]
+    if not isinstance(ablate, Iterable):
+        raise SettingError(f"ablate ({ablate!r}) must be a list of parts; {_FORM}")
+    parts = tuple(ablate)
     for part in parts:
         if not isinstance(part, str) and not _is_head(part):
             raise SettingError(f"off holds {part!r}; {_FORM}")

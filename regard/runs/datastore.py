@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UsageError
-from regard.inference.rescoring.datastore import ABOUT, Remembered
+from regard.inference.rescoring.datastore import ABOUT, Datastore
 from regard.inference.rescoring.tuning import Recall
 from regard.inference.translator import Translator
 from regard.runs.corpora import Corpora, check_files, parallel
@@ -22,7 +22,7 @@ class Keepsake:
 
     folder: Path
     pairs: int
-    remembered: Remembered
+    remembered: Datastore
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain values."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, SettingError, UsageError
-from regard.inference.rescoring.datastore import Remembered
+from regard.inference.rescoring.datastore import Datastore
 from regard.runs.corpora import whole
 from regard.runs.run_folder import READING, data_as_read_by, run_of
 from regard.runs.tables import ValidationTable
@@ -208,7 +208,7 @@ def _skipped(report: Report) -> dict[str, int]:
 def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
     """The same with a translation of each line, and BLEU and chrF of all pairs, also of long ones."""
     lines = text.lines
-    remembered = None if asked.remembered is None else Remembered.load(asked.remembered, asked.device)
+    remembered = None if asked.remembered is None else Datastore.load(asked.remembered, asked.device)
     outputs = translate(
         trained, lines.sources, asked.beams, asked.length_penalty, asked.backwards, remembered
     )

@@ -21,7 +21,7 @@ from regard.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Material:
+class PreparedData:
     """The encoded text of a run and the names it uses."""
 
     words: Vocabularies
@@ -42,7 +42,7 @@ class Material:
         return (self.words.tokenizers.source, self.words.tokenizers.target)
 
 
-def gather(recipe: Recipe, folder: Path | None = None) -> Material:
+def gather(recipe: Recipe, folder: Path | None = None) -> PreparedData:
     """Read, split and encode the text of a recipe; what was learned and encoded is kept in a folder."""
     check_files(recipe.objective, recipe.data)
     task = TASKS.find(recipe.objective)
@@ -53,10 +53,10 @@ def gather(recipe: Recipe, folder: Path | None = None) -> Material:
     context = start.config.context if start else recipe.model_config(**task.decided(words)).context
     train = _encoded("training", task, corpora.train, words, context, text)
     held = _held(task, corpora, words, context, text)
-    return Material(words, train, held.limited(recipe.validation.sentences), context)
+    return PreparedData(words, train, held.limited(recipe.validation.sentences), context)
 
 
-def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: str | None) -> Material:
+def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: str | None) -> PreparedData:
     """The text of a run as its folder holds it, by the keys of its token files.
 
     Its files are read only for what is not there: a validation part without key, which is another than
@@ -72,7 +72,7 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
         held = _held(task, task.corpora(recipe.data, folder), words, context, text)
     else:
         held = text.validation(part, recipe, words)
-    return Material(words, data, held.limited(recipe.validation.sentences), context)
+    return PreparedData(words, data, held.limited(recipe.validation.sentences), context)
 
 
 def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:

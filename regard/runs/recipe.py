@@ -198,8 +198,10 @@ def _switched_off(owner: type[Settings], key: str, value: Any) -> Any:
 def _plain(settings: Settings) -> dict[str, Any]:
     fields = type(settings).model_fields
     values = settings.model_dump()
-    off = {key: NONE for key, value in values.items() if value is None and fields[key].default is not None}
-    return {key: value for key, value in {**values, **off}.items() if value is not None}
+    cleared = {
+        key: NONE for key, value in values.items() if value is None and fields[key].default is not None
+    }
+    return {key: value for key, value in {**values, **cleared}.items() if value is not None}
 
 
 def _check_model(objective: str, model: Any) -> None:

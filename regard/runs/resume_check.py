@@ -21,7 +21,7 @@ from regard.errors import SettingError, TrainingError
 from regard.runs.recipe import Recipe
 from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings
-from regard.training.checkpoint_manager import Saves
+from regard.training.checkpoint_manager import CheckpointManager
 
 FEWEST_STEPS = 6
 STEPS_A_KILL = 2  # a life ends with its second save at the latest
@@ -85,7 +85,7 @@ def _interrupt_twice(file: Path, folder: Path, steps: int, say: Callable[[str], 
 
 def _kill_often(file: Path, folder: Path, kills: int, say: Callable[[str], None]) -> str:
     """So many lives of a run, each ended while it saves; each must go on from the last good checkpoint."""
-    saves, trace = Saves(folder / "interrupted"), folder / "interrupted.trace"
+    saves, trace = CheckpointManager(folder / "interrupted"), folder / "interrupted.trace"
     for life in range(1, kills + 1):
         good = saves.newest_good() if saves.checkpoints.is_dir() else None
         reached = int(good.name.removeprefix("step-")) if good else 0

@@ -22,7 +22,7 @@ from regard.runs.display import Display, make_display
 from regard.runs.identity import Digests, Identity, TextIdentity, file_digests, recipe_changes
 from regard.runs.machine import facts, settle
 from regard.runs.metrics import MetricsFile, read_metrics
-from regard.runs.prepared_data import Material, gather, gather_again, make_model, read_start
+from regard.runs.prepared_data import PreparedData, gather, gather_again, make_model, read_start
 from regard.runs.recipe import Recipe
 from regard.runs.report import write_report
 from regard.runs.run_folder import RunFolder, claimed, find_run, free_name, full_disk_told
@@ -36,7 +36,7 @@ from regard.text.augment.bpe_dropout import respelled
 from regard.text.augment.word_dropout import hiding
 from regard.text.lines import Paths
 from regard.training.changes import Changes
-from regard.training.checkpoint_manager import Saves, megabytes
+from regard.training.checkpoint_manager import CheckpointManager, megabytes
 from regard.training.events import Event, Observer, Resumed, Saved
 from regard.training.objectives import build_objective
 from regard.training.state import COPIES, read_config, seed_everything
@@ -109,7 +109,7 @@ class Prepared:
     """A run that is ready to train: its settings, text, folder and Trainer."""
 
     recipe: Recipe
-    material: Material
+    material: PreparedData
     folder: RunFolder
     trainer: Trainer
     goes_on: bool = False  # in a folder that was there before
@@ -167,7 +167,7 @@ def prepare_again(path: str | Path, settings: dict[str, Any] | None = None) -> P
     before = folder.recipe()
     recipe = before.changed(settings or {})
     recipe = replace(recipe, data=with_absolute_paths(recipe.data), training=settle(recipe.training))
-    checkpoint = Saves(folder.path).newest_good() if named is None else standing(named)
+    checkpoint = CheckpointManager(folder.path).newest_good() if named is None else standing(named)
     if checkpoint is None:
         recipe_changes(before, recipe)
         material = gather(recipe, folder.text)
@@ -285,12 +285,12 @@ class _Upkeep:
             copy_model(path, self.run.folder.model)
 
     def _checkpoint(self, step: int) -> Path:
-        return Saves(self.run.folder.path).path(step)
+        return CheckpointManager(self.run.folder.path).path(step)
 
 
 def _trainer(
     recipe: Recipe,
-    material: Material,
+    material: PreparedData,
     folder: RunFolder,
     files: Digests,
     config: ModelConfig | None = None,
@@ -332,7 +332,7 @@ def _best_scores(folder: RunFolder, outcome: Outcome) -> dict[str, float]:
     return (best or found or [{"scores": {}}])[-1]["scores"]
 
 
-def _facts(recipe: Recipe, material: Material, trainer: Trainer) -> dict[str, Any]:
+def _facts(recipe: Recipe, material: PreparedData, trainer: Trainer) -> dict[str, Any]:
     return {
         **facts(recipe.training),
         "parameters": count_parameters(trainer.module),

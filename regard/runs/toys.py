@@ -7,11 +7,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from regard.registry import Table
+from regard.registry import Registry
 
 SIGNS = [chr(ord("a") + number) for number in range(10)]
 
-TOYS: Table[Callable[[list[str]], list[str]]] = Table("toy", {"copy": list, "sort": sorted})
+TOYS: Registry[Callable[[list[str]], list[str]]] = Registry("toy", {"copy": list, "sort": sorted})
 
 
 def write_toy(

@@ -6,7 +6,7 @@ from torch import nn
 
 from regard.errors import SettingError
 from regard.inference.rescoring.noisy_channel import check_backwards
-from regard.runs.prepared_data import Material
+from regard.runs.prepared_data import PreparedData
 from regard.runs.recipe import Recipe
 from regard.runs.tasks.measuring import measure
 from regard.runs.tasks.task import Findings, Sample
@@ -23,7 +23,7 @@ WATCHABLE = {
 }
 
 
-def build_validate(recipe: Recipe, material: Material) -> Validate:
+def build_validate(recipe: Recipe, material: PreparedData) -> Validate:
     """A look at the validation part with the recipe's settings."""
     settings = recipe.validation
     check_watched(recipe)

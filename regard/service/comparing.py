@@ -29,7 +29,9 @@ def compare(models: Models, traces: Traces, asked: CompareAsked) -> dict[str, An
     """What a word looks at in the one sentence and in the other, over all heads."""
     first, second = (
         trace(
-            models, traces, TraceAsked(model=asked.model, text=text, off=asked.off, snapshot=asked.snapshot)
+            models,
+            traces,
+            TraceAsked(model=asked.model, text=text, ablate=asked.ablate, snapshot=asked.snapshot),
         )
         for text in (asked.first, asked.second)
     )
@@ -88,21 +90,21 @@ def _output(kept: Trace) -> str:
 def ablation(models: Models, traces: Traces, asked: AblationAsked) -> dict[str, Any]:
     """What changes with parts off; probabilities are compared for the same output."""
     whole = trace(models, traces, TraceAsked(model=asked.model, text=asked.text, snapshot=asked.snapshot))
-    entry, subject, seen, off = whole.entry, whole.loaded.subject, whole.seen, parts_of(asked.off)
+    entry, subject, seen, ablate = whole.entry, whole.loaded.subject, whole.seen, parts_of(asked.ablate)
     with whole.loaded.lock:
-        without = seen.again(off=off)
+        without = seen.again(ablate=ablate)
         if isinstance(subject, Reader):
             return _reader_ablation(entry, subject, seen, without, asked)
         place = _where_it_shows(seen, without)
         before, after = (np.exp(log_softmax(each.logits[place])) for each in (seen, without))
         rivals = _rivals(entry, subject, place, before, after)
-        result = Ablation(off, seen.log_probability, without.log_probability, rivals)
+        result = Ablation(ablate, seen.log_probability, without.log_probability, rivals)
         if isinstance(subject, Translator):
-            text = subject.tokenizers.target.decode(translate_by_default(subject, asked.text, off))
+            text = subject.tokenizers.target.decode(translate_by_default(subject, asked.text, ablate))
             result = replace(result, text=seen.written.text, text_without=text)
     what = "translation" if isinstance(subject, Translator) else ""
     told = {"text": result.text, "text_without": result.text_without}
-    return {**result.as_dict(), "sentence": _sentence(bool(off), rivals, what, **told)}
+    return {**result.as_dict(), "sentence": _sentence(bool(ablate), rivals, what, **told)}
 
 
 def _reader_ablation(
@@ -111,7 +113,7 @@ def _reader_ablation(
     place = _mask(seen)
     before, after = (_said_at(each, reader, place) for each in (seen, without))
     told: dict[str, Any] = {
-        "off": [spell_part(part) for part in without.recording.off],
+        "ablated": [spell_part(part) for part in without.recording.ablated],
         **dict.fromkeys(("log_probability", "without", "change", "rivals", "text", "text_without")),
         "flips": False,
         "sentence": "This model gives vectors and no words; look at how its attention changes.",
@@ -127,7 +129,7 @@ def _reader_ablation(
         "text": texts[0],
         "text_without": texts[1],
         "flips": texts[0] != texts[1],
-        "sentence": _sentence(bool(asked.off), rivals, what, *texts),
+        "sentence": _sentence(bool(asked.ablate), rivals, what, *texts),
     }
 
 

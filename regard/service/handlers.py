@@ -50,15 +50,15 @@ def warm_up(entry: Entry) -> None:
 
 def inspect_asked(subject: TextModel, asked: TraceAsked) -> Inspection:
     """The inspection that a request asks for; without target and ids, of the default translation."""
-    interventions, off = interventions_of(asked.interventions), parts_of(asked.off)
+    interventions, ablate = interventions_of(asked.interventions), parts_of(asked.ablate)
     source = _source(subject, asked.text)
     check_length(subject, source)
     check_interventions(subject, source, interventions)
     patch, target = patches(interventions), asked.target if asked.target_ids is None else asked.target_ids
-    _, written = sides = read_sides(subject, asked.text, target, off, patch)
+    _, written = sides = read_sides(subject, asked.text, target, ablate, patch)
     given = isinstance(target, str) and isinstance(subject, Translator)
     check_length(subject, written, "the translation" if given else None)
-    return Inspection(subject.model, *sides, off, patch)
+    return Inspection(subject.model, *sides, ablate, patch)
 
 
 def check_length(subject: TextModel, side: Side | None, name: str | None = None) -> None:
@@ -76,9 +76,9 @@ def _source(subject: TextModel, text: str) -> Side | None:
     return reader_side(subject, text) if isinstance(subject, Reader) else None
 
 
-def parts_of(off: Sequence[str | tuple[str, int, int]]) -> tuple[Part, ...]:
+def parts_of(ablate: Sequence[str | tuple[str, int, int]]) -> tuple[Part, ...]:
     """The parts that are off, each once."""
-    return tuple(dict.fromkeys(off))
+    return tuple(dict.fromkeys(ablate))
 
 
 def interventions_of(asked: Sequence[InterventionAsked]) -> list[Intervention]:
@@ -142,7 +142,7 @@ def next_after(models: Models, asked: NextAsked) -> bytes:
     subject = loaded.subject
     if isinstance(subject, Reader):
         raise Refused("a model that reads writes nothing; look at what it says of each position")
-    off, interventions = parts_of(asked.off), interventions_of(asked.interventions)
+    ablate, interventions = parts_of(asked.ablate), interventions_of(asked.interventions)
     with loaded.lock:
         source, written = _going_on(subject, asked)
         check_length(subject, source)
@@ -152,7 +152,7 @@ def next_after(models: Models, asked: NextAsked) -> bytes:
         with (
             torch.no_grad(),
             evaluation_mode(subject.model),
-            watch(subject.model, only=(), off=off, patch=patches(interventions)),
+            watch(subject.model, only=(), ablate=ablate, patch=patches(interventions)),
         ):
             logits = subject.model(*ids)[0, -1].float().numpy()
     tokenizer = written.tokenizer
@@ -189,7 +189,7 @@ def translate(models: Models, asked: TranslateAsked) -> dict[str, Any]:
             n_best=asked.beams,
             length_penalty=asked.length_penalty,
             tree=True,
-            off=parts_of(asked.off),
+            ablate=parts_of(asked.ablate),
         )
     told = {name: getattr(found, name) for name in ("text", "score", "rank_score")}
     best = [found, *found.others]

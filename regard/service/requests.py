@@ -16,7 +16,7 @@ Name = Annotated[str, Field(max_length=200)]
 Number = Annotated[int, Field(ge=0, le=1 << 31)]
 Ids = Annotated[list[Number], Field(max_length=MOST_IDS)]
 Head = tuple[Name, Number, Number]
-Off = Annotated[list[Name | Head], Field(max_length=MOST_OFF)]
+Ablate = Annotated[list[Name | Head], Field(max_length=MOST_OFF)]
 Weight = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -54,7 +54,7 @@ class TraceAsked(OfModel):
     text: Text
     target: Text | None = None
     target_ids: Ids | None = None
-    off: Off = Field(default_factory=list)
+    ablate: Ablate = Field(default_factory=list)
     interventions: Interventions = Field(default_factory=list)
 
 
@@ -63,7 +63,7 @@ class NextAsked(OfModel):
 
     text: Text
     ids: Ids = Field(default_factory=list)
-    off: Off = Field(default_factory=list)
+    ablate: Ablate = Field(default_factory=list)
     interventions: Interventions = Field(default_factory=list)
 
 
@@ -73,7 +73,7 @@ class TranslateAsked(OfModel):
     text: Text
     beams: Annotated[int, Field(ge=1, le=MOST_BEAMS)] = 4
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.6
-    off: Off = Field(default_factory=list)
+    ablate: Ablate = Field(default_factory=list)
 
 
 class CompareAsked(OfModel):
@@ -83,14 +83,14 @@ class CompareAsked(OfModel):
     second: Text
     side: Name | None = None
     word: Number
-    off: Off = Field(default_factory=list)
+    ablate: Ablate = Field(default_factory=list)
 
 
 class AblationAsked(OfModel):
     """What changes with parts off."""
 
     text: Text
-    off: Off = Field(default_factory=list)
+    ablate: Ablate = Field(default_factory=list)
 
 
 class FillAsked(OfModel):
@@ -110,8 +110,8 @@ def one_sentence(error: ValidationError) -> str:
     """The first thing that is wrong with a request."""
     first: dict[str, Any] = dict(error.errors(include_url=False, include_context=True)[0])
     place = ".".join(map(str, first["loc"]))
-    if place.startswith("off."):
-        return "off: each part is a name, such as scaling, or a head, such as [kind, layer, head]"
+    if place.startswith("ablate."):
+        return "ablate: each part is a name, such as scaling, or a head, such as [kind, layer, head]"
     match first["type"]:
         case "json_invalid":
             return "this is no JSON; send an object"

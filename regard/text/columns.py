@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.errors import DataError, SettingError
-from regard.registry import Table
+from regard.registry import Registry
 from regard.text.lines import EMPTY, NOT_UTF8, NUL, Line, read_lines
 
 Column = str | int
@@ -270,6 +270,6 @@ def _as_text(value: Any) -> str | None:
     return json.dumps(value) if isinstance(value, bool | int | float) else None
 
 
-FORMATS: Table[Callable[[Path, Wanted, int], Iterator[Row]]] = Table(
+FORMATS: Registry[Callable[[Path, Wanted, int], Iterator[Row]]] = Registry(
     "table format", {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl}
 )

@@ -16,7 +16,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.errors import DataError, SettingError
-from regard.registry import Table
+from regard.registry import Registry
 from regard.text.tokenizer_file import LARGEST_ID, open_tokenizer, parse_tokenizer, surviving
 
 # Role and spelling of each special token; their order here is the order of their ids.
@@ -130,11 +130,11 @@ def _plain() -> list[normalizers.Normalizer]:
     ]
 
 
-KINDS: Table[Callable[[], Kind]] = Table(
+KINDS: Registry[Callable[[], Kind]] = Registry(
     "kind of tokenizer", {"bpe": _byte_pairs, "word": _word_kind, "character": _characters}
 )
 
-NORMALISATIONS: Table[Callable[[], list[normalizers.Normalizer]]] = Table(
+NORMALISATIONS: Registry[Callable[[], list[normalizers.Normalizer]]] = Registry(
     "normalisation",
     {
         "none": list,

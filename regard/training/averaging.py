@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, _foreach_lerp_, nn  # pyright: ignore[reportPrivateImportUsage]
 
 from regard.errors import CheckpointError
-from regard.registry import Table
+from regard.registry import Registry
 from regard.training.settings import TrainingSettings
 
 Parameters = Mapping[str, nn.Parameter]
@@ -124,7 +124,7 @@ class LastAverage:
         self.held = [_matching(copies[number], self.parameters) for number in sorted(copies)]
 
 
-AVERAGES: Table[Callable[[Parameters, TrainingSettings], Average]] = Table(
+AVERAGES: Registry[Callable[[Parameters, TrainingSettings], Average]] = Registry(
     "average", {"none": NoAverage, "ema": ExponentialAverage, "last": LastAverage}
 )
 

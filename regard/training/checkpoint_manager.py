@@ -106,7 +106,7 @@ Write = Callable[[Path], None]
 STEP, ABANDONED = "step-", "abandoned-step-"
 
 
-class Saves:
+class CheckpointManager:
     """The checkpoints of one run folder. Writing needs `open`; looking does not."""
 
     def __init__(self, out: Path):

@@ -18,9 +18,9 @@ from torch.nn import functional as F
 
 from regard.errors import SettingError
 from regard.model.masks import EVERYTHING, Mask
-from regard.model.outputs import MaskedWords, Words
+from regard.model.outputs import LMHead, MaskedLMHead
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
-from regard.registry import Table
+from regard.registry import Registry
 from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch
 from regard.training.loss import cross_entropy, note_cross_entropy
 
@@ -95,7 +95,7 @@ class Classification(nn.Module):
 
 Objective = Translation | Writing | Filling | Classification
 # Each with the family and the output that its model must have.
-OBJECTIVES: Table[tuple[Callable[..., Objective], str, str]] = Table(
+OBJECTIVES: Registry[tuple[Callable[..., Objective], str, str]] = Registry(
     "objective",
     {
         "translation": (Translation, "encoder-decoder", "words"),
@@ -147,11 +147,11 @@ def _word_loss(
     return loss, len(places)
 
 
-def _before_words(head: nn.Module, rows: Tensor) -> tuple[Tensor, Words]:
+def _before_words(head: nn.Module, rows: Tensor) -> tuple[Tensor, LMHead]:
     """The rows as the last matrix takes them, and the module that holds it."""
-    if isinstance(head, MaskedWords):
+    if isinstance(head, MaskedLMHead):
         return head.norm(head.activation(head.transform(rows))), head.words
-    assert isinstance(head, Words)
+    assert isinstance(head, LMHead)
     return rows, head
 
 

@@ -16,7 +16,7 @@ from regard.model.attention import SeparateProjections
 from regard.model.blocks import GatedFeedForward
 from regard.model.embedding import Embedding
 from regard.model.positions import Learned
-from regard.registry import Table
+from regard.registry import Registry
 from regard.training.adamw import AdamW
 from regard.training.muon import Muon
 from regard.training.settings import TrainingSettings
@@ -154,7 +154,7 @@ def _muon(parts: list[Part], settings: TrainingSettings) -> Optimizer:
     )
 
 
-OPTIMIZERS: Table[Callable[[list[Part], TrainingSettings], Optimizer]] = Table(
+OPTIMIZERS: Registry[Callable[[list[Part], TrainingSettings], Optimizer]] = Registry(
     "optimizer", {"adamw": _adamw, "muon": _muon}
 )
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from regard.errors import SettingError
-from regard.registry import Table
+from regard.registry import Registry
 
 Schedule = Callable[[int, int, int, float], float]
 
@@ -36,7 +36,7 @@ def constant(step: int, warmup: int, steps: int, final: float) -> float:
     return _rise(step, warmup)
 
 
-SCHEDULES: Table[Schedule] = Table(
+SCHEDULES: Registry[Schedule] = Registry(
     "schedule", {"inverse-sqrt": inverse_sqrt, "cosine": cosine, "linear": linear, "constant": constant}
 )
 

@@ -145,7 +145,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Purpose:
+class Metadata:
     """What a model folder says besides its weights."""
 
     purpose: str = ""
@@ -162,7 +162,7 @@ class TrainingState:
     average: Average
     source: BatchSource[Any]
     settings: TrainingSettings
-    purpose: Purpose
+    purpose: Metadata
     run: Mapping[str, Any] = field(default_factory=dict)  # what the run says of itself, as JSON holds it
 
     @property

@@ -26,7 +26,7 @@ from regard.text.batches import BatchSource
 from regard.text.tokenizer import Tokenizers
 from regard.training.averaging import AVERAGES, swapped_in
 from regard.training.changes import Changes, changed_settings
-from regard.training.checkpoint_manager import Saves
+from regard.training.checkpoint_manager import CheckpointManager
 from regard.training.compiling import compile_blocks
 from regard.training.events import (
     Event,
@@ -46,8 +46,8 @@ from regard.training.settings import TrainingSettings
 from regard.training.signals import Interruption
 from regard.training.state import (
     Best,
+    Metadata,
     Progress,
-    Purpose,
     TrainingState,
     random_state,
     read_values,
@@ -106,13 +106,13 @@ class Trainer:
     ):
         self.module, self.source, self.settings = module, source, settings
         self.validate, self.observers = validate, list(observers)
-        self.saves = None if out is None else Saves(Path(out))
+        self.saves = None if out is None else CheckpointManager(Path(out))
         self.progress = Progress()
         self.optimizer = build_optimizer(module, settings)
         self.schedule = SCHEDULES.find(settings.schedule)
         self.parameters = dict(module.named_parameters())
         self.average = AVERAGES.find(settings.average)(self.parameters, settings)
-        about = Purpose(purpose, extra or {}, tokenizers)
+        about = Metadata(purpose, extra or {}, tokenizers)
         self.state = TrainingState(module, self.optimizer, self.average, source, settings, about, run or {})
         self.workers = Workers.for_module(module, settings.workers)
         self._resumed: Path | None = None
@@ -157,7 +157,7 @@ class Trainer:
         if path is None:
             return None if self.saves is None else self.saves.newest_good()
         if (path / "checkpoints").is_dir():
-            found = Saves(path).newest_good()
+            found = CheckpointManager(path).newest_good()
             if found is None:
                 raise CheckpointError(f"{path} holds no checkpoint that can be trusted; start a new run")
             return found

@@ -123,12 +123,12 @@ def test_the_heads_that_link_two_words(inspected):
     assert f"{ranking[0]['kind']} {ranking[0]['layer']}.{ranking[0]['head']}" in text
 
 
-def test_a_head_switched_off(inspected):
-    text = inspected("--off", "encoder.1.2", "--off", "cross.0.0", "--kind", "encoder")
+def test_a_head_parts_named(inspected):
+    text = inspected("--ablate", "encoder.1.2", "--ablate", "cross.0.0", "--kind", "encoder")
     assert "Without encoder.1.2, cross.0.0" in text
     assert "times as likely" in text
-    ablation = json.loads(inspected("--off", "encoder.1.2", "--json"))["ablation"]
-    assert ablation["off"] == ["encoder.1.2"]
+    ablation = json.loads(inspected("--ablate", "encoder.1.2", "--json"))["ablation"]
+    assert ablation["ablated"] == ["encoder.1.2"]
     assert ablation["change"] == pytest.approx(ablation["without"] - ablation["log_probability"])
 
 
@@ -136,7 +136,7 @@ def test_models_that_write_and_models_that_read(inspected):
     assert "Decoder attention, layer 1, 4 heads" in inspected(family="decoder-only")
     assert "ran. it was" in inspected("--target", " it was", family="decoder-only")
     assert "<mask>" in inspected("--head", "0", text="The [MASK] ran.", family="encoder-only")
-    assert "Encoder attention" in inspected("--off", "scaling", "--query", "it", family="encoder-only")
+    assert "Encoder attention" in inspected("--ablate", "scaling", "--query", "it", family="encoder-only")
 
 
 @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.csv", "a.npz", "a.html"])
@@ -154,8 +154,8 @@ def test_files(inspected, tmp_path, name):
         (["--query", "anmal"], "no word 'anmal' in the source; did you mean animal?"),
         (["--compare", WIDE], "--compare needs one word; name it with --query"),
         (["--rank", "it", "xyz"], "no attention goes from 'it' to 'xyz'"),
-        (["--off", "encoder.9.9"], "no encoder attention in layer 9; there are 2, counted from 0"),
-        (["--off", "scalding"], "nothing in this model is called 'scalding'"),
+        (["--ablate", "encoder.9.9"], "no encoder attention in layer 9; there are 2, counted from 0"),
+        (["--ablate", "scalding"], "nothing in this model is called 'scalding'"),
         (["--save", "a.html", "--query", "anmal"], "no word 'anmal'"),
         (["--save", "a.txt"], "cannot save 'a.txt'"),
         (["--save", "a.svg", "--rank", "it", "ran"], "--rank has no effect beside --save; leave one"),

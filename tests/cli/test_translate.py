@@ -73,14 +73,16 @@ def test_options_reach_the_translator(say, model_folders, guesser):
     given = {
         ("--beams", 8, "--n-best", 3): dict(beams=8, n_best=3),
         ("--length-penalty", 3.0, "--max-length", 9): dict(length_penalty=3.0, max_length=9),
-        ("--min-length", 7, "--no-repeat", 1): dict(min_length=7, no_repeat_ngram=1),
+        ("--min-length", 7, "--no-repeat", 1): dict(min_length=7, no_repeat_ngram_size=1),
         ("--backwards", 2.5, "--beams", 6, "--n-best", 2): dict(backwards=2.5, beams=6, n_best=2),
         ("--patience", 0.25, "--length-penalty", 3.0): dict(patience=0.25, length_penalty=3.0),
         ("--prefix", "le chat", "--forbid", "le", "--forbid", "roi"): dict(
             prefix="le chat", forbidden=["le", "roi"]
         ),
-        ("--off", "cross.0.1", "--off", "encoder.1.2"): dict(off=[("cross", 0, 1), ("encoder", 1, 2)]),
-        ("--off", "positions", "--align"): dict(off=["positions"], alignment=True),
+        ("--ablate", "cross.0.1", "--ablate", "encoder.1.2"): dict(
+            ablate=[("cross", 0, 1), ("encoder", 1, 2)]
+        ),
+        ("--ablate", "positions", "--align"): dict(ablate=["positions"], alignment=True),
     }
     for arguments, options in given.items():
         found = say("translate", model_folders["translate"], TEXTS[0], "--json", *arguments)
@@ -134,8 +136,8 @@ def test_options_reach_the_writer(say, model_folders, writer):
         ("--temperature", 0.5, "--top-p", 0.9): dict(temperature=0.5, top_p=0.9),
         ("--min-p", 0.1, "--repetition-penalty", 2.0): dict(min_p=0.1, repetition_penalty=2.0),
         ("--stop", "e", "--stop", "a"): dict(stop=["e", "a"]),
-        ("--forbid", "cat", "--no-repeat", 2): dict(forbidden=["cat"], no_repeat_ngram=2),
-        ("--off", "decoder.0.1",): dict(off=[("decoder", 0, 1)]),
+        ("--forbid", "cat", "--no-repeat", 2): dict(forbidden=["cat"], no_repeat_ngram_size=2),
+        ("--ablate", "decoder.0.1",): dict(ablate=[("decoder", 0, 1)]),
     }  # fmt: skip
     for arguments, options in given.items():
         found = say("complete", model_folders["complete"], "the cat", *arguments)
@@ -187,7 +189,7 @@ def test_masks_labels_and_vectors(say, model_folders, filler, classifier, tmp_pa
         (["translate", "MODEL", "--file", "nothing.txt"], b"", 1, "nothing.txt"),
         (["translate", "MODEL", "x", "--beams", "0"], b"", 2, "beams (0)"),
         (["translate", "MODEL", "x", "--patience", "0"], b"", 2, "patience (0.0)"),
-        (["translate", "MODEL", "x", "--off", "cross.0.99"], b"", 2, "no head 99"),
+        (["translate", "MODEL", "x", "--ablate", "cross.0.99"], b"", 2, "no head 99"),
         (["translate", "MODEL", "x", "--split", "word"], b"", 2, "unknown split 'word'"),
         (["translate", "MODEL", "x", "--dtype", "bfloat16"], b"", 2, "for accelerators"),
     ],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn.modules import module as nn_module
 from torch.nn.utils import parametrize
 
-from regard.engine.fused_step import plan_of
+from regard.engine.fused_step import fused_step_of
 from regard.engine.torch_stepper import BLOCK, TorchStepper, _largest, _likeliest
 from regard.errors import UsageError
 from regard.model.attention import ATTENTIONS, MultiHeadAttention
@@ -96,10 +96,10 @@ def test_a_step_does_not_look_at_the_padding_of_a_source(sources, beams):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_no_plan_knows_has_none(family):
-    assert plan_of(make(family=family)) is not None
-    assert plan_of(make(family=family, similarity="bilinear")) is None
-    assert plan_of(make(family=family, key_width=6, value_width=3)) is None
-    assert plan_of(make(family=family, embedding_norm=True)) is None
+    assert fused_step_of(make(family=family)) is not None
+    assert fused_step_of(make(family=family, similarity="bilinear")) is None
+    assert fused_step_of(make(family=family, key_width=6, value_width=3)) is None
+    assert fused_step_of(make(family=family, embedding_norm=True)) is None
 
 
 def test_a_variant_of_a_known_part_is_not_taken_for_it():
@@ -108,7 +108,7 @@ def test_a_variant_of_a_known_part_is_not_taken_for_it():
 
     ATTENTIONS["mine"] = Mine
     try:
-        assert plan_of(make(attention="mine")) is None
+        assert fused_step_of(make(attention="mine")) is None
     finally:
         del ATTENTIONS["mine"]
 
@@ -297,12 +297,12 @@ def test_hooks_on_all_modules_are_called(family):
     try:
         assert_changed(by_steps(started(model)), by_whole_passes(model), before)
         for hook in hooks:
-            assert plan_of(model) is None
+            assert fused_step_of(model) is None
             hook.remove()
     finally:
         for hook in hooks:
             hook.remove()
-    assert plan_of(model) is not None
+    assert fused_step_of(model) is not None
 
 
 @pytest.mark.parametrize(
@@ -311,9 +311,9 @@ def test_hooks_on_all_modules_are_called(family):
 def test_a_model_with_a_hook_has_no_plan_until_it_is_removed(hook):
     model = make(family="decoder-only")
     handle = getattr(model.decoder.blocks[0].feed_forward, f"register_{hook}")(lambda *given: None)
-    assert plan_of(model) is None
+    assert fused_step_of(model) is None
     handle.remove()
-    assert plan_of(model) is not None
+    assert fused_step_of(model) is not None
 
 
 class Negated(torch.nn.Module):

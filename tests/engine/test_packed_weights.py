@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.engine import packed_weights
-from regard.engine.packed_weights import Products
+from regard.engine.packed_weights import PackedWeights
 
 
 @pytest.fixture(params=["packed", "turned", "packing is unknown"])
@@ -20,8 +20,8 @@ def model(request, monkeypatch):
     return nn.Sequential(nn.Linear(5, 7), nn.Linear(7, 3, bias=False))
 
 
-def products_of(owner):
-    found = Products(owner)
+def packed_weights_of(owner):
+    found = PackedWeights(owner)
     made = [found(layer.weight, layer.bias) for layer in owner]
     found.keep()
     return made
@@ -39,15 +39,15 @@ def right(product, layer, rows=3):
 
 @pytest.mark.parametrize("rows", [1, 2, 31, 32, 300])
 def test_a_product_is_the_layers(model, rows):
-    for product, layer in zip(products_of(model), model, strict=True):
+    for product, layer in zip(packed_weights_of(model), model, strict=True):
         assert right(product, layer, rows)
         assert not product(torch.randn(rows, layer.in_features)).requires_grad
 
 
 def test_a_matrix_is_laid_out_once(model):
-    products_of(model)
+    packed_weights_of(model)
     first = laid(model)
-    products_of(model)
+    packed_weights_of(model)
     assert all(a is b for a, b in zip(first, laid(model), strict=True))
 
 
@@ -73,18 +73,18 @@ def replace(weight):
 
 @pytest.mark.parametrize("change", [negate, swap_rows, swap_columns, zero_one, replace])
 def test_a_change_behind_the_back_of_autograd_is_noticed(model, change):
-    products_of(model)
+    packed_weights_of(model)
     before = laid(model)
     change(model[0].weight)
-    after = products_of(model)
+    after = packed_weights_of(model)
     assert right(after[0], model[0])
     assert right(after[1], model[1])
     assert laid(model)[1] is before[1]
 
 
 def test_what_is_not_asked_for_again_is_let_go(model):
-    products_of(model)
-    found = Products(model)
+    packed_weights_of(model)
+    found = PackedWeights(model)
     found(model[0].weight, None)
     found.keep()
     assert len(laid(model)) == 1
@@ -92,7 +92,7 @@ def test_what_is_not_asked_for_again_is_let_go(model):
 
 def test_it_goes_with_its_model():
     owner = nn.Sequential(nn.Linear(5, 7))
-    products_of(owner)
+    packed_weights_of(owner)
     assert owner in packed_weights._kept
     gc.collect()  # models of earlier tests
     kept = len(packed_weights._kept)
@@ -102,10 +102,10 @@ def test_it_goes_with_its_model():
 
 
 def test_a_large_model_and_other_numbers_have_no_second_copy(model, monkeypatch):
-    products_of(model.to(torch.bfloat16))
+    packed_weights_of(model.to(torch.bfloat16))
     assert not laid(model)
     monkeypatch.setattr(packed_weights, "AT_MOST", 10)
-    product, *_ = products_of(model.float())
+    product, *_ = packed_weights_of(model.float())
     assert not laid(model)
     assert right(product, model[0])
 

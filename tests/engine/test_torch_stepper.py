@@ -97,8 +97,8 @@ def test_a_banned_id_is_never_chosen_and_nothing_is_renormalised():
     assert found.log_probabilities[1, 0] == likeliest.log_probabilities[1, 1]
 
 
-@pytest.mark.parametrize("off", [(), [("cross", 0, 0)]])
-def test_a_blend_has_the_last_word_but_for_what_is_banned(off):
+@pytest.mark.parametrize("ablate", [(), [("cross", 0, 0)]])
+def test_a_blend_has_the_last_word_but_for_what_is_banned(ablate):
     model, given = make(family="encoder-decoder"), []
 
     def blend(hidden, chances):
@@ -106,7 +106,7 @@ def test_a_blend_has_the_last_word_but_for_what_is_banned(off):
         return chances.roll(1, dims=-1)
 
     prefix, source = text(3), text(5)
-    plain, blended = TorchStepper(model, off=off), TorchStepper(model, off=off, blend=blend)
+    plain, blended = TorchStepper(model, ablate=ablate), TorchStepper(model, ablate=ablate, blend=blend)
     for stepper in (plain, blended):
         stepper.admit([prefix], [source])
     banned = Banned(np.array([0]), np.array([2]))
@@ -123,11 +123,11 @@ def test_a_blend_has_the_last_word_but_for_what_is_banned(off):
 
 
 def test_switched_off_heads_reach_a_worker_thread_as_a_value():
-    model, off = make(family="decoder-only"), {("decoder", 0, 1)}
-    stepper = TorchStepper(model, off=off)
+    model, ablate = make(family="decoder-only"), {("decoder", 0, 1)}
+    stepper = TorchStepper(model, ablate=ablate)
     stepper.admit([np.array([3, 5])])
     found = stepper.step(np.array([5])).log_probabilities[0]
-    with watch(model, only=(), off=off):
+    with watch(model, only=(), ablate=ablate):
         assert np.allclose(found, forced(model, [3, 5]), atol=1e-5)
     assert not np.allclose(found, forced(model, [3, 5]), atol=1e-3)
 

@@ -224,7 +224,7 @@ def test_no_sequence_of_tokens_stands_twice(guesser, sources):
         return sum(len(row) - 1 - len(set(pairwise(row))) for row in rows)
 
     free = guesser.translate(sources[:40], min_length=30, beams=1)
-    bound = guesser.translate(sources[:40], min_length=30, beams=1, no_repeat_ngram=2)
+    bound = guesser.translate(sources[:40], min_length=30, beams=1, no_repeat_ngram_size=2)
     assert repeats(free) > 0
     assert repeats(bound) == 0
 
@@ -239,16 +239,18 @@ def test_the_tree_of_a_search_can_be_had(translator):
 
 
 def test_heads_can_be_switched_off(translator, sources):
-    off = [("cross", layer, head) for layer in range(2) for head in range(4)]
-    blind = translator.translate(sources[:10], off=off)
+    ablate = [("cross", layer, head) for layer in range(2) for head in range(4)]
+    blind = translator.translate(sources[:10], ablate=ablate)
     assert texts_of(blind) != texts_of(translator.translate(sources[:10]))
     assert len(set(texts_of(blind))) == 1  # nothing of the source is seen
-    with watch(translator.model, only=(), off=off):
+    with watch(translator.model, only=(), ablate=ablate):
         by_hand = forced_by_hand(translator, sources[0], blind[0].tokens.ids.tolist())
     assert blind[0].score == pytest.approx(sum(by_hand), abs=1e-5)
-    assert translator.score(sources[0], blind[0], off=off).score == pytest.approx(blind[0].score, abs=1e-5)
+    assert translator.score(sources[0], blind[0], ablate=ablate).score == pytest.approx(
+        blind[0].score, abs=1e-5
+    )
     with pytest.raises(SettingError, match="no head 9"):
-        translator.translate("the cat", off=[("cross", 0, 9)])
+        translator.translate("the cat", ablate=[("cross", 0, 9)])
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \n", "\u2003"])
@@ -309,10 +311,10 @@ def test_a_translation_that_cannot_be_as_long_as_asked_is_refused_by_name(transl
 @pytest.mark.parametrize("part", ["scaling", ("cross", 0, 1)])
 def test_a_part_may_be_given_alone(guesser, part):
     text = "the cat sees the dog."
-    assert guesser.translate(text, off=part) == guesser.translate(text, off=[part])
-    assert guesser.score(text, "le chat", off=part) == guesser.score(text, "le chat", off=iter([part]))
-    assert guesser.score(text, "le chat", off=part) != guesser.score(text, "le chat")
-    assert guesser.alternatives(text, 0, off=part) == guesser.alternatives(text, 0, off=[part])
+    assert guesser.translate(text, ablate=part) == guesser.translate(text, ablate=[part])
+    assert guesser.score(text, "le chat", ablate=part) == guesser.score(text, "le chat", ablate=iter([part]))
+    assert guesser.score(text, "le chat", ablate=part) != guesser.score(text, "le chat")
+    assert guesser.alternatives(text, 0, ablate=part) == guesser.alternatives(text, 0, ablate=[part])
 
 
 def test_nothing_is_aligned_with_an_empty_text(translator):
@@ -424,7 +426,7 @@ def test_threads_share_one_translator(translator, sources):
     options = [
         dict(beams=1),
         dict(beams=3),
-        dict(off=[("cross", 1, 0)]),
+        dict(ablate=[("cross", 1, 0)]),
         dict(prefix="le roi"),
         dict(n_best=2),
     ]

@@ -8,7 +8,7 @@ from regard.engine.torch_stepper import TorchStepper
 from regard.errors import CheckpointError
 from regard.inference.reader import Reader
 from regard.inference.search.beam import Beam, BeamSettings
-from regard.inference.search.constraints import Limits, begin
+from regard.inference.search.constraints import Constraints, begin
 from regard.inference.search.decoding import beam_search, greedy, run
 from regard.inference.search.requests import Request
 from regard.inference.search.sampling import Sampling, SamplingSettings, _taste, penalised, weights
@@ -21,7 +21,7 @@ from regard.text.tokenizer import Tokenizers
 V, END = 40, (0, 1, 2)
 RNG = np.random.default_rng(2)
 KINDS = {
-    "greedy": (Sampling, Limits(end=END, max_length=14)),
+    "greedy": (Sampling, Constraints(end=END, max_length=14)),
     "sampling": (Sampling, SamplingSettings(end=END, max_length=14, top_p=0.9, temperature=0.8)),
     "top-k": (Sampling, SamplingSettings(end=END, max_length=14, top_k=5)),
     "beam": (Beam, BeamSettings(end=END, max_length=14, n_best=2)),
@@ -98,7 +98,7 @@ def entering_late(search, requests):
 def test_a_beam_of_one_is_greedy(model):
     limits = dict(end=END, max_length=14)
     wide = beam_search(TorchStepper(model), asked(model, BeamSettings(beams=1, **limits), 20))
-    narrow = greedy(TorchStepper(model), asked(model, Limits(**limits), 20))
+    narrow = greedy(TorchStepper(model), asked(model, Constraints(**limits), 20))
     assert [told(each) for each in wide] == [told(each) for each in narrow]
 
 
@@ -146,7 +146,7 @@ def test_a_model_that_finds_all_ids_alike_takes_the_lowest():
     shape = dict(vocabulary=V, width=16, layers=1, heads=2, feed_forward_width=16)
     model = build_model(ModelConfig(family="decoder-only", tie_head=False, **shape)).eval()
     torch.nn.init.zeros_(model.head.weight)
-    cold = greedy(TorchStepper(model), [Request([5], Limits(max_length=3))])[0]
+    cold = greedy(TorchStepper(model), [Request([5], Constraints(max_length=3))])[0]
     assert cold.best.ids.tolist() == [0, 0, 0]
     settings = BeamSettings(max_length=3, beams=3, n_best=3)
     wide = beam_search(TorchStepper(model), [Request([5], settings)])[0]

@@ -66,8 +66,8 @@ def test_a_score_is_that_of_a_forced_pass(writer):
         dict(repetition_penalty=5.0),
         dict(seed=1),
         dict(max_tokens=7),
-        dict(off=[("decoder", 1, 2)]),
-        dict(off=["positions"]),
+        dict(ablate=[("decoder", 1, 2)]),
+        dict(ablate=["positions"]),
     ],
 )
 def test_every_option_changes_the_text(writer, option):
@@ -128,7 +128,7 @@ def test_forbidden_words_and_repetitions_are_not_said(writer):
         bound = writer.complete("the cat", max_tokens=40, forbidden=words, **options)
         assert not any(holds(bound, word) for word in words)
     assert all(holds(free, word) for word in words)
-    once = writer.complete("the cat", temperature=0, max_tokens=40, no_repeat_ngram=2)
+    once = writer.complete("the cat", temperature=0, max_tokens=40, no_repeat_ngram_size=2)
     seen = list(pairwise(once.tokens.ids.tolist()))
     assert len(set(seen)) == len(seen)
     assert len(set(pairs)) < len(pairs)
@@ -231,9 +231,9 @@ def test_the_next_words_are_all_of_them(writer):
         writer.next_words("the cat", temperature=0)
     with pytest.raises(SettingError, match=r"top \(0\)"):
         found.top(0)
-    off = writer.next_words("the cat", off=[("decoder", 0, 1)])
-    with watch(writer.model, only=(), off=[("decoder", 0, 1)]):
-        assert off.probabilities == pytest.approx(np.exp(chances_after(writer, ids)), abs=1e-6)
+    ablate = writer.next_words("the cat", ablate=[("decoder", 0, 1)])
+    with watch(writer.model, only=(), ablate=[("decoder", 0, 1)]):
+        assert ablate.probabilities == pytest.approx(np.exp(chances_after(writer, ids)), abs=1e-6)
 
 
 def test_perplexity_of_a_short_text_is_one_forced_pass(writer):
@@ -291,7 +291,7 @@ def test_words_keep_their_spaces(toy_model):
 
 
 def test_threads_share_one_writer(writer):
-    calls = [(PROMPTS[i % 6], dict(seed=i, max_tokens=10, off=[("decoder", 0, i % 4)])) for i in range(20)]
+    calls = [(PROMPTS[i % 6], dict(seed=i, max_tokens=10, ablate=[("decoder", 0, i % 4)])) for i in range(20)]
     alone = [writer.complete(prompt, **options) for prompt, options in calls]
     with ThreadPoolExecutor(5) as pool:
         together = list(pool.map(lambda call: writer.complete(call[0], **call[1]), calls))
@@ -339,9 +339,13 @@ def test_a_mistake_is_told_with_the_names_of_the_call(writer, options, message):
 
 @pytest.mark.parametrize("part", ["scaling", ("decoder", 0, 1)])
 def test_a_part_may_be_given_alone(writer, part):
-    alone, listed = (writer.next_words("the cat", off=off).probabilities for off in (part, [part]))
+    alone, listed = (writer.next_words("the cat", ablate=ablate).probabilities for ablate in (part, [part]))
     assert (alone == listed).all()
     assert np.abs(alone - writer.next_words("the cat").probabilities).max() > 1e-4
-    assert writer.complete("the", off=part, max_tokens=9) == writer.complete("the", off=[part], max_tokens=9)
-    found = [writer.perplexity("the cat sees", off=off).score for off in (part, [part], iter([part]))]
+    assert writer.complete("the", ablate=part, max_tokens=9) == writer.complete(
+        "the", ablate=[part], max_tokens=9
+    )
+    found = [
+        writer.perplexity("the cat sees", ablate=ablate).score for ablate in (part, [part], iter([part]))
+    ]
     assert found[0] == found[1] == found[2]

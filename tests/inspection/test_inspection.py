@@ -78,10 +78,10 @@ def test_a_special_token_written_in_a_text_is_read_as_text(request, tokens, fami
 
 
 def test_a_head_off_is_off_while_translating_too(words):
-    translator, off = subject(words), [("cross", n, h) for n in range(2) for h in range(4)]
-    plain, without = inspect(translator, ENGLISH), inspect(translator, ENGLISH, off=off)
+    translator, ablate = subject(words), [("cross", n, h) for n in range(2) for h in range(4)]
+    plain, without = inspect(translator, ENGLISH), inspect(translator, ENGLISH, ablate=ablate)
     assert (without["decoder.0.cross.heads"] == 0).all()
-    assert without.target.text == translator.translate(ENGLISH, off=off).text
+    assert without.target.text == translator.translate(ENGLISH, ablate=ablate).text
     assert not np.array_equal(plain.logits[0], without.logits[0])
 
 

@@ -131,7 +131,7 @@ def test_a_head_switched_off_hands_over_nothing(kind):
     place = {"encoder": "encoder.1.attention", "decoder": "decoder.1.attention", "cross": "decoder.1.cross"}[
         kind
     ]
-    with watch(model, off={(kind, 1, 2)}) as seen:
+    with watch(model, ablate={(kind, 1, 2)}) as seen:
         without = run(model)
     heads = seen[f"{place}.heads"]
     assert (heads[:, 2] == 0).all()
@@ -145,13 +145,13 @@ def test_a_head_switched_off_hands_over_nothing(kind):
 
 def test_heads_are_switched_off_without_recording_anything():
     model = make()
-    with watch(model, only=(), off=[("encoder", 0, 0)]) as seen:
+    with watch(model, only=(), ablate=[("encoder", 0, 0)]) as seen:
         assert not torch.equal(run(model), make()(SOURCE, TARGET, PADDED))
     assert len(seen) == 0
 
 
 @pytest.mark.parametrize(
-    ("off", "message"),
+    ("ablate", "message"),
     [
         ({("encoder", 9, 0)}, "no encoder attention in layer 9; there are 2, counted from 0"),
         ({("encoder", 0, 4)}, r"no head 4 in encoder\.0\.attention; it has 4, counted from 0"),
@@ -159,14 +159,14 @@ def test_heads_are_switched_off_without_recording_anything():
         ({"scalings"}, "nothing in this model is called 'scalings'"),
     ],
 )
-def test_what_cannot_be_switched_off_is_said(off, message):
-    with pytest.raises(SettingError, match=message), watch(make(), off=off):
+def test_what_cannot_be_switched_off_is_said(ablate, message):
+    with pytest.raises(SettingError, match=message), watch(make(), ablate=ablate):
         pass
 
 
 def test_the_division_by_sqrt_d_can_be_switched_off():
     model = make()
-    with watch(model, off={"scaling"}) as seen:
+    with watch(model, ablate={"scaling"}) as seen:
         without = run(model)
     assert torch.equal(seen["encoder.0.attention.scaled"], seen["encoder.0.attention.scores"])
     for module in model.modules():
@@ -179,16 +179,16 @@ def test_the_division_by_sqrt_d_can_be_switched_off():
 def test_positions_can_be_switched_off(kind):
     model = make(kind, family="encoder-only")
     order = torch.tensor([3, 1, 0, 5, 4, 2])
-    with torch.no_grad(), watch(model, off={"positions"}):
+    with torch.no_grad(), watch(model, ablate={"positions"}):
         assert close(model(SOURCE[:, order]), model(SOURCE)[:, order])
 
 
 def test_a_residual_and_a_norm_can_be_switched_off():
     model = make("pre")
-    with watch(model, off={"encoder.0.around_attention.residual"}) as seen:
+    with watch(model, ablate={"encoder.0.around_attention.residual"}) as seen:
         run(model)
     assert torch.equal(seen["encoder.0.around_attention.after"], seen["encoder.0.around_attention.sublayer"])
-    with watch(model, off={"encoder.1.around_feed_forward.norm"}) as seen:
+    with watch(model, ablate={"encoder.1.around_feed_forward.norm"}) as seen:
         run(model)
     assert "encoder.1.around_feed_forward.normed" not in seen
     layer = model.encoder.blocks[1].feed_forward
@@ -203,7 +203,7 @@ def test_every_switch_changes_the_answer():
         for part in switchable(model):
             if part.endswith("coder.norm") and kind == "paper":
                 continue  # no norm stands behind a post-norm stack
-            with watch(model, only=(), off={part}):
+            with watch(model, only=(), ablate={part}):
                 assert not torch.equal(run(model), plain), part
 
 
@@ -286,7 +286,7 @@ def test_two_threads_watching_one_model_do_not_meet():
     sources = [torch.randint(0, V, (2, 6), generator=torch.Generator().manual_seed(n)) for n in range(2)]
     alone = []
     for n, source in enumerate(sources):
-        with torch.no_grad(), watch(model, off={("encoder", 0, n)}) as seen:
+        with torch.no_grad(), watch(model, ablate={("encoder", 0, n)}) as seen:
             model(source, TARGET)
         alone.append(dict(seen))
     barrier, found, wrong = threading.Barrier(3), {}, []
@@ -294,7 +294,7 @@ def test_two_threads_watching_one_model_do_not_meet():
     def look(n):
         barrier.wait()
         for _ in range(15):
-            with torch.no_grad(), watch(model, off={("encoder", 0, n)}) as seen:
+            with torch.no_grad(), watch(model, ablate={("encoder", 0, n)}) as seen:
                 model(sources[n], TARGET)
             found[n] = dict(seen)
             wrong.extend(k for k in seen if not torch.equal(seen[k], alone[n][k]))
@@ -350,7 +350,7 @@ def test_a_compiled_model_is_watched_as_it_was_written():
         watched = run(compiled)
     assert torch.equal(watched, plain)
     assert set(seen) == set(watchable(model))
-    with watch(compiled, only=(), off={("encoder", 0, 0)}):
+    with watch(compiled, only=(), ablate={("encoder", 0, 0)}):
         assert not torch.equal(run(compiled), plain)
     assert close(run(compiled), plain)
 

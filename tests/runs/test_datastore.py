@@ -11,7 +11,7 @@ import torch
 
 from regard.cli.app import run
 from regard.errors import DataError, SettingError, UsageError
-from regard.inference.rescoring.datastore import Remembered
+from regard.inference.rescoring.datastore import Datastore
 from regard.runs.corpora import parallel
 from regard.runs.datastore import remember
 from regard.runs.evaluation import Asked, evaluate
@@ -35,7 +35,7 @@ def test_it_is_the_training_part_and_lies_with_the_run(small, kept):
     corpora = parallel(small["translation"].recipe.data)
     known, held_out = list(corpora.train), list(corpora.valid)
     assert kept.pairs == len(known) == len({*known, *held_out}) - len(held_out)
-    assert len(Remembered.load(kept.folder)) == len(kept.remembered) > kept.pairs
+    assert len(Datastore.load(kept.folder)) == len(kept.remembered) > kept.pairs
     assert f"{kept.pairs:,} pairs" in str(kept)
     again = remember(folder / "model")  # over the one of before
     assert again.to_json() == kept.to_json()
@@ -123,7 +123,7 @@ def test_the_command_line_does_the_same(copied, tmp_path, capsys):
     assert ", 5 neighbours, temperature" in capsys.readouterr().out
     assert run(["translate", str(copied.folder), "b a c", "--remembered", str(out), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    remembered = Remembered.load(out)
+    remembered = Datastore.load(out)
     assert found["score"] == pytest.approx(
         copied.model.translate("b a c", remembered=remembered).score, abs=1e-4
     )

@@ -122,6 +122,6 @@ def test_a_run_that_begins_anew_is_noticed(tmp_path, monkeypatch):
             trace.write('[1, "batch", "loss"]\n')
 
     monkeypatch.setattr(resume_check, "_run", life)
-    monkeypatch.setattr(resume_check.Saves, "newest_good", lambda self: self.path(2))
+    monkeypatch.setattr(resume_check.CheckpointManager, "newest_good", lambda self: self.path(2))
     found = resume_check._kill_often(tmp_path, tmp_path, 3, lambda line: None)
     assert found == "life 2 went on with step 1, and step 2 was saved"

@@ -38,7 +38,7 @@ from regard.text.corpus import Pair
 from regard.text.splitting import HeldOut
 from regard.text.token_files import Data, Sequences
 from regard.text.tokenizer import Tokenizer, Tokenizers
-from regard.training.checkpoint_manager import Saves
+from regard.training.checkpoint_manager import CheckpointManager
 from regard.training.events import Saved, StepDone, Validation
 
 
@@ -208,7 +208,7 @@ def test_a_run_that_left_no_checkpoint_begins_anew(tmp_path, small_run):
 
 def test_a_kill_right_after_a_save_leaves_no_gap_in_the_metrics(tmp_path, small_run, monkeypatch):
     images: list[Path] = []  # of the run's folder, as a kill after each rename of a checkpoint leaves it
-    real = Saves.save
+    real = CheckpointManager.save
 
     def save(saves, step, write):
         path = real(saves, step, write)
@@ -216,7 +216,7 @@ def test_a_kill_right_after_a_save_leaves_no_gap_in_the_metrics(tmp_path, small_
         return path
 
     with monkeypatch.context() as patch:
-        patch.setattr(Saves, "save", save)
+        patch.setattr(CheckpointManager, "save", save)
         small_run("writing", tmp_path, training={"save_every": 3}, steps=8)
     assert len(images) > 3
     for image in images:

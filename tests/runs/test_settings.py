@@ -11,7 +11,7 @@ import pytest
 
 from regard.errors import DataError, SettingError
 from regard.inference.writer import Writer
-from regard.runs.prepared_data import Material, gather
+from regard.runs.prepared_data import PreparedData, gather
 from regard.runs.recipe import Recipe
 from regard.runs.run import prepare
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
@@ -38,13 +38,13 @@ def files(tmp_path) -> dict[str, str]:
     return {name: write(tmp_path / name, lines) for name, lines in sides.items()}
 
 
-def read(objective: str, data: dict[str, Any], **changes: Any) -> Material:
+def read(objective: str, data: dict[str, Any], **changes: Any) -> PreparedData:
     """The text of a recipe as a run takes it, with some settings."""
     small = merged(small_settings(objective), {"data": data})
     return gather(Recipe.load(objective, merged(small, changes)))
 
 
-def skipped(material: Material) -> dict[str, int]:
+def skipped(material: PreparedData) -> dict[str, int]:
     return {reason: found.count for reason, found in material.train.report.skipped.items()}
 
 
@@ -174,11 +174,11 @@ def test_each_filter_is_heard_and_counted(files, tmp_path, filters, reason, coun
     for side, name in enumerate(("source", "target")):
         with Path(files[name]).open("a", encoding="utf-8") as file:
             file.writelines(f"{pair[side]}\n" for pair in odd)
-    off = {"max_length": 99, "max_ratio": 99.0, "drop_duplicates": False}
-    found = read("translation", {**files, "filters": {**off, **filters}})
+    ablate = {"max_length": 99, "max_ratio": 99.0, "drop_duplicates": False}
+    found = read("translation", {**files, "filters": {**ablate, **filters}})
     assert reason in skipped(found)
     assert skipped(found)[reason] >= count
-    none = read("translation", {**files, "filters": off})
+    none = read("translation", {**files, "filters": ablate})
     assert reason not in skipped(none)
 
 

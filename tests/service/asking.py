@@ -14,6 +14,6 @@ TEXTS = {
 }
 
 
-def seen_by_python(models, name, text=None, off=()):
+def seen_by_python(models, name, text=None, ablate=()):
     """The same sentence, inspected without the service."""
-    return inspect(load(models[name].home.model), text or TEXTS[name], off=off)
+    return inspect(load(models[name].home.model), text or TEXTS[name], ablate=ablate)

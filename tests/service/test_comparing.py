@@ -56,16 +56,16 @@ def test_two_texts_are_each_followed_by_a_word_of_their_own(ask, models):
 
 
 def test_what_switching_off_does(ask, models):
-    off = [["cross", 1, head] for head in range(4)]
-    told = ask("ablation", model="translate", text=TEXTS["translate"], off=off).json()
-    parts = [tuple(part) for part in off]
+    ablate = [["cross", 1, head] for head in range(4)]
+    told = ask("ablation", model="translate", text=TEXTS["translate"], ablate=ablate).json()
+    parts = [tuple(part) for part in ablate]
     seen = seen_by_python(models, "translate")
-    without = seen.again(off=parts)
+    without = seen.again(ablate=parts)
     assert told["log_probability"] == pytest.approx(seen.log_probability, abs=1e-4)
     assert told["without"] == pytest.approx(without.log_probability, abs=1e-4)
-    assert told["off"] == [f"cross.1.{head}" for head in range(4)]
+    assert told["ablated"] == [f"cross.1.{head}" for head in range(4)]
     subject = load(models["translate"].home.model)
-    anew = subject.translate(TEXTS["translate"], off=parts).text
+    anew = subject.translate(TEXTS["translate"], ablate=parts).text
     assert (told["text"], told["text_without"]) == (seen.target.text, anew)
     rivals = told["rivals"]
     assert rivals["before"][0] == pytest.approx(seen.probabilities[rivals["position"]].max(), abs=1e-5)
@@ -83,8 +83,8 @@ def test_nothing_off_changes_nothing(ask):
 @pytest.mark.parametrize("name", ["complete", "fill", "classify"])
 def test_switching_off_in_every_family(ask, name):
     kind = "decoder" if name == "complete" else "encoder"
-    off = [[kind, layer, head] for layer in range(2) for head in range(4)]
-    told = ask("ablation", model=name, text=TEXTS[name], off=off).json()
+    ablate = [[kind, layer, head] for layer in range(2) for head in range(4)]
+    told = ask("ablation", model=name, text=TEXTS[name], ablate=ablate).json()
     assert told["rivals"]["before"] != told["rivals"]["after"]
     assert "“" in told["sentence"]
     assert (told["log_probability"] is None) == (name != "complete")

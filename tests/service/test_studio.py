@@ -95,15 +95,15 @@ def test_any_text_stays_text(ask, client, name, text):
 def test_a_trace_is_made_once(ask):
     first, again = (ask("trace", model="small", text="The street.").json() for _ in range(2))
     assert first == again
-    other = ask("trace", model="small", text="The street.", off=["scaling"]).json()
+    other = ask("trace", model="small", text="The street.", ablate=["scaling"]).json()
     assert other["trace"] != first["trace"]
 
 
 def test_parts_that_are_off(ask, read_sheet, models):
-    off = [["encoder", 1, 2], "positions"]
-    trace = ask("trace", model="translate", text=TEXTS["translate"], off=off).json()
-    assert trace["off"] == off
-    seen = seen_by_python(models, "translate", off=[("encoder", 1, 2), "positions"])
+    ablate = [["encoder", 1, 2], "positions"]
+    trace = ask("trace", model="translate", text=TEXTS["translate"], ablate=ablate).json()
+    assert trace["ablated"] == ablate
+    seen = seen_by_python(models, "translate", ablate=[("encoder", 1, 2), "positions"])
     assert np.allclose(read_sheet(trace, "next/0").arrays["logits"], seen.logits[0], atol=1e-5)
 
 
@@ -291,10 +291,10 @@ def test_the_inspected_translation_is_the_default_one(ask, models):
     heads = [["cross", layer, head] for layer in range(2) for head in range(3)]
     differs = 0
     for text in ("the red cat sees the dog.", "the dog", "the cat sees the red dog.", "the old bird sings."):
-        for off in ([], heads, ["positions"], ["residual"]):
-            parts = [part if isinstance(part, str) else tuple(part) for part in off]
-            expected = translator.translate(text, off=parts).text
-            assert ask("trace", model="translate", text=text, off=off).json()["translation"] == expected
-            assert inspect(translator, text, off=parts).target.text == expected
-            differs += expected != translator.translate(text, beams=1, off=parts).text
+        for ablate in ([], heads, ["positions"], ["residual"]):
+            parts = [part if isinstance(part, str) else tuple(part) for part in ablate]
+            expected = translator.translate(text, ablate=parts).text
+            assert ask("trace", model="translate", text=text, ablate=ablate).json()["translation"] == expected
+            assert inspect(translator, text, ablate=parts).target.text == expected
+            differs += expected != translator.translate(text, beams=1, ablate=parts).text
     assert differs  # a greedy search would have been noticed

@@ -19,7 +19,7 @@ def requests() -> list[dict]:
     found = []
     for number, noun in enumerate(SUBJECTS):
         for place, adjective in enumerate(ADJECTIVES):
-            asked = {"text": f"the {adjective} {noun} sees the dog.", "off": OFF[(number + place) % 4]}
+            asked = {"text": f"the {adjective} {noun} sees the dog.", "ablate": OFF[(number + place) % 4]}
             if (number + place) % 3 == 0:
                 row = [0.0, 1.0]
                 asked["interventions"] = [{"kind": "decoder", "layer": 0, "head": 1, "query": 1, "row": row}]

@@ -41,13 +41,13 @@ def test_large_ones_make_room():
 
 def test_an_id_tells_requests_and_models_apart():
     ids = {
-        id_of({"text": "a", "off": []}, "key"),
-        id_of({"text": "b", "off": []}, "key"),
-        id_of({"text": "a", "off": ["scaling"]}, "key"),
-        id_of({"text": "a", "off": []}, "other"),
+        id_of({"text": "a", "ablate": []}, "key"),
+        id_of({"text": "b", "ablate": []}, "key"),
+        id_of({"text": "a", "ablate": ["scaling"]}, "key"),
+        id_of({"text": "a", "ablate": []}, "other"),
     }
     assert len(ids) == 4
-    assert id_of({"off": [], "text": "a"}, "key") in ids
+    assert id_of({"ablate": [], "text": "a"}, "key") in ids
 
 
 def test_the_size_of_a_trace_grows_with_its_text(client, ask, models):

@@ -101,7 +101,7 @@ def test_ten_thousand_characters(browser, studio):
     [
         dict(model="<script>alert(1)</script>", tab="nowhere"),
         dict(kind="__proto__", layer="1e9", head="-1", query="NaN", key="x"),
-        dict(model="translation", off="%%%,encoder.9.9,scaling,nonsense"),
+        dict(model="translation", ablate="%%%,encoder.9.9,scaling,nonsense"),
         dict(model="translation", interventions='[{"kind":1}]'),
         dict(model="translation", interventions="{", heads="9.9.x", picture="constructor"),
         dict(model="translation", snapshot="7", tab="training", checkpoint="<b>"),

@@ -22,7 +22,7 @@ def test_a_head_is_switched_off_and_on_by_its_cross(person, inspect):
     person.button("Switch Encoder, layer 0, head 1 off").click()
     expect(person.button("Encoder, layer 0, head 1, switched off")).to_be_visible()
     expect(person.page.get_by_text("3 of 4 on")).to_be_visible()
-    without = inspect("translation", CAT, off=[("encoder", 0, 1)])
+    without = inspect("translation", CAT, ablate=[("encoder", 0, 1)])
     wanted = without.attention("encoder", 1, 0, words=True)
     person.page.mouse.move(1, 1)  # a head under the mouse is previewed
     first = person.matrix.get_by_role("gridcell").first
@@ -42,7 +42,7 @@ def test_x_switches_the_pinned_head_off(person, inspect):
     person.button("Encoder, layer 1, head 3").focus()
     person.page.keyboard.press("x")
     expect(person.button("Switch head 3 on (X)")).to_be_visible()
-    written = inspect("translation", CAT, off=[("encoder", 1, 3)]).target
+    written = inspect("translation", CAT, ablate=[("encoder", 1, 3)]).target
     words = person.page.get_by_role("list", name="What the model writes").locator(".word-text")
     expect(words).to_have_text(written.labels(words=True))
 
@@ -53,7 +53,7 @@ def test_x_switches_the_pinned_head_off(person, inspect):
 def test_a_part_of_the_model_is_switched_off(person, inspect, box, part):
     person.inspect(model="translation", text=CAT, kind="encoder", layer=0, head=0)
     person.page.get_by_role("checkbox", name=box).uncheck()
-    without = inspect("translation", CAT, off=[part]).attention("encoder", 0, 0, words=True)
+    without = inspect("translation", CAT, ablate=[part]).attention("encoder", 0, 0, words=True)
     expect(person.matrix.get_by_role("gridcell").first).to_have_attribute(
         "data-value", re.compile(rf"^{without[0, 0]:.5f}"[:-2])
     )
@@ -64,7 +64,7 @@ def test_what_switching_off_does_is_said(person, load):
     person.inspect(model="translation", text=CAT, kind="cross", layer=1, head=0)
     person.button("Switch head 0 off (X)").click()
     said = person.panel("What switching off did")
-    text = load("translation").translate(CAT, off=[("cross", 1, 0)]).text
+    text = load("translation").translate(CAT, ablate=[("cross", 1, 0)]).text
     before = load("translation").translate(CAT).text
     told = "It still writes the same." if text == before else f"It now writes: {text}"
     expect(said.get_by_text(told)).to_be_visible()

@@ -125,7 +125,7 @@ def test_a_signal_inside_an_accumulated_step_discards_what_was_begun(tmp_path, n
 def test_a_second_signal_ends_at_once(tmp_path):
     ended = program(tmp_path, {"save_every": 2}, "--kill-after", "3", str(int(signal.SIGTERM)), "2")
     assert ended.returncode == 143
-    assert checkpoint_manager.Saves(tmp_path).steps() == [2]
+    assert checkpoint_manager.CheckpointManager(tmp_path).steps() == [2]
     again = toy.trainer(tmp_path, {"save_every": 2})
     assert again.resume()
     assert again.train().step == 10
@@ -164,7 +164,7 @@ def test_a_closed_terminal_saves_as_any_signal_does(tmp_path):
         signal.signal(signal.SIGHUP, before)
     assert ended.returncode == 129
     assert "ended by signal 1 after step 3" in ended.stderr
-    assert checkpoint_manager.Saves(tmp_path).steps() == [3]
+    assert checkpoint_manager.CheckpointManager(tmp_path).steps() == [3]
 
 
 @posix

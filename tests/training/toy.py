@@ -22,7 +22,7 @@ from regard.model.transformer import build_model
 from regard.text.batches import Batches, parallel_batches
 from regard.text.token_files import Data, Sequences
 from regard.text.tokenizer import Tokenizer, Tokenizers
-from regard.training.checkpoint_manager import Saves
+from regard.training.checkpoint_manager import CheckpointManager
 from regard.training.events import StepDone, Validation
 from regard.training.objectives import Translation
 from regard.training.settings import TrainingSettings
@@ -148,11 +148,11 @@ def kill_at_random(out: Path, values: dict, times: int, seed: int) -> None:
         folder = out / str(attempt)
         child = in_a_child(lambda folder=folder: train(folder, values))
         if attempt % 2:  # on a slow machine, too, some are killed while they save
-            wait_for(lambda folder=folder: Saves(folder).steps())
+            wait_for(lambda folder=folder: CheckpointManager(folder).steps())
         time.sleep(instants.uniform(0.0, 0.4))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        reached = max(Saves(folder).steps(), default=0)
+        reached = max(CheckpointManager(folder).steps(), default=0)
         more = {**values, "steps": reached + 2}
         _, status = os.waitpid(in_a_child(lambda: train(folder, more, resume=True)), 0)  # noqa: B023
         left = [path.name for path in folder.rglob(".*")]

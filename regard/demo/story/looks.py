@@ -74,7 +74,7 @@ def name_of(head: Ranked) -> str:
 
 
 def names_of(heads: Sequence[Ranked]) -> str:
-    """Several heads, as --off takes them."""
+    """Several heads, as --ablate takes them."""
     return ", ".join(f"{head.kind}.{head.layer}.{head.head}" for head in heads)
 
 
@@ -118,10 +118,12 @@ def _told_without(each: Without) -> list[Text]:
 def _verdict(trials: Trials) -> str:
     """How many sentences flip in all, beside what as many other heads do."""
     trial, control = trials.last, trials.control
-    total, off = len(trial.sentences), len(trial.heads)
+    total, count = len(trial.sentences), len(trial.heads)
     if not trial.flipped:
         return f"Even so none of the {total} sentences flips: the model knows it in other ways too."
-    these, others = ("it", "the one that looks") if off == 1 else (f"these {off}", f"the {off} that look")
+    these, others = (
+        ("it", "the one that looks") if count == 1 else (f"these {count}", f"the {count} that look")
+    )
     flip = "flips" if trial.flipped == 1 else "flip"
     found = f"In all, {trial.flipped} of the {total} sentences {flip} without {these}"
     if control is not None:

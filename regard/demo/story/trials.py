@@ -73,8 +73,8 @@ def try_without(
     if not any(each.flips for each in shown.told):
         heads = _enough(scenes[:2], finding)
         more = _trial(translator, scenes, heads)
-    off = set(_parts(heads))
-    others = [each for each in idle if _parts([each])[0] not in off][: len(heads)]
+    ablate = set(_parts(heads))
+    others = [each for each in idle if _parts([each])[0] not in ablate][: len(heads)]
     return Trials(shown, more, _trial(translator, scenes, others) if len(others) == len(heads) else None)
 
 
@@ -87,7 +87,7 @@ def _enough(told: Sequence[Scene], finding: Finding) -> tuple[Ranked, ...]:
 
 
 def _trial(translator: Translator, scenes: Sequence[Scene], heads: Sequence[Ranked]) -> Trial:
-    found = translator.translate([each.linked.text for each in scenes], beams=1, off=_parts(heads))
+    found = translator.translate([each.linked.text for each in scenes], beams=1, ablate=_parts(heads))
     told = [_rivals(each, heads) for each in scenes[:2]] + [None] * len(scenes[2:])
     return Trial(
         tuple(heads),

@@ -50,7 +50,7 @@ ROWS = 1 << 10  # keys that are converted at once
 
 
 @dataclass(frozen=True, eq=False)
-class Remembered:
+class Datastore:
     """Where a model stood in known translations, and what followed there. It blends into each step."""
 
     keys: Tensor  # N D, no two alike, in two bytes a number
@@ -91,7 +91,7 @@ class Remembered:
         found = torch.zeros_like(near.counts)
         return found.view(-1).scatter_add_(0, slots, right).view_as(found)
 
-    def changed(self, **recall: Any) -> Remembered:
+    def changed(self, **recall: Any) -> Datastore:
         """The same with other weight, neighbours or temperature."""
         return replace(self, recall=self.recall.changed(**recall))
 
@@ -113,7 +113,7 @@ class Remembered:
         return Path(folder)
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "cpu") -> Remembered:
+    def load(cls, folder: str | Path, device: str = "cpu") -> Datastore:
         """Read such a folder, every file checked."""
         files = FolderFiles.sealed(Path(folder))
         if ABOUT not in files or STORED not in files:
@@ -217,7 +217,7 @@ def _is_finite(keys: Tensor) -> bool:
     return all(bool(part.isfinite().all()) for part in keys.split(ROWS))
 
 
-def remember(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Pairs) -> Remembered:
+def remember(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Pairs) -> Datastore:
     """Read known translations, pairs of source and target, and remember where the model stood in them.
 
     A pair with a side that is blank, or too long for the model, is passed over. The order of pairs does not
@@ -238,7 +238,7 @@ def remember(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Pairs) -> Rem
     followers, ids, times = (
         torch.from_numpy(x).to(keys.device) for x in (found.lengths, found.ids, found.counts)
     )
-    return Remembered(keys, followers, ids, times, fingerprint(model))
+    return Datastore(keys, followers, ids, times, fingerprint(model))
 
 
 def _keys(model: EncoderDecoder, start: int, walked: Sequence[Walk]) -> Tensor:
@@ -258,7 +258,7 @@ def _keys(model: EncoderDecoder, start: int, walked: Sequence[Walk]) -> Tensor:
     return keys
 
 
-def tuned(remembered: Remembered, model: EncoderDecoder, tokenizers: Tokenizers, pairs: Pairs) -> Remembered:
+def tuned(remembered: Datastore, model: EncoderDecoder, tokenizers: Tokenizers, pairs: Pairs) -> Datastore:
     """The same with the recall under which other known translations, given as pairs, are likeliest."""
     remembered.check(model)
     counts = count_pairs(tokenizers, model.config.context, pairs)

@@ -53,7 +53,7 @@ class Backwards:
     model: EncoderDecoder
     tokenizers: Tokenizers
     length_penalty: float
-    off: Sequence[Part] = ()
+    ablate: Sequence[Part] = ()
 
     def ranked(
         self, sources: Sequence[Source], found: Sequence[Translation], n_best: int
@@ -76,7 +76,7 @@ class Backwards:
         start, end = self.tokenizers.target.start, self.tokenizers.source.end
         read = [[*_content(one, end), end] for one, _ in hypotheses]
         said = [source.ids for _, source in hypotheses]
-        chances = forced(self.model, [[start, *ids[:-1]] for ids in said], said, read, self.off)
+        chances = forced(self.model, [[start, *ids[:-1]] for ids in said], said, read, self.ablate)
         judged = []
         for (one, source), row in zip(hypotheses, chances, strict=True):
             back = float(np.cumsum(row, dtype=np.float64)[-1])

@@ -19,8 +19,8 @@ from regard.inference.search.constraints import (
     REASONS,
     STOP,
     STUCK,
-    Limits,
-    Rules,
+    Constraints,
+    RowConstraints,
     Written,
     banned,
     begin,
@@ -28,7 +28,7 @@ from regard.inference.search.constraints import (
     finishing,
     joined,
     length_penalty,
-    rules_of,
+    row_constraints,
     slimmed,
     taken,
 )
@@ -47,11 +47,11 @@ from regard.inference.search.selection import (
     Continuations,
     Picked,
     Places,
+    Selection,
     Tree,
-    Verdict,
     continuations,
-    judge,
     places_of,
+    select_beams,
 )
 
 
@@ -73,7 +73,7 @@ class Pool:
         self.mark(node, result.reason)
 
     @property
-    def border(self) -> float:
+    def bound(self) -> float:
         """What a hypothesis must rank above to be among the results."""
         return self._best[-1][0].rank_score if len(self._best) == self._n_best else -np.inf
 
@@ -91,7 +91,7 @@ class Pool:
         return Answer(ticket, self.request, [result for result, _ in few], self.tree)
 
 
-class BeamSettings(Limits):
+class BeamSettings(Constraints):
     """How wide to search, and when a request is over.
 
     It is over when `beams` x `patience` hypotheses have finished (Kasai et al. 2022; patience 1 is what is
@@ -125,13 +125,13 @@ class Groups:
     """The requests that run, as columns."""
 
     ticket: np.ndarray  # G
-    rules: Rules
+    rules: RowConstraints
     beams: np.ndarray  # G
     quota: np.ndarray  # G, how many finished hypotheses end the search
     longest_penalty: np.ndarray  # G, the length penalty at the longest length
     looked_at: np.ndarray  # G, how many continuations of a row can matter
     finished: np.ndarray  # G, how many hypotheses have finished
-    border: np.ndarray  # G, what a hypothesis must rank above to be among the results
+    bound: np.ndarray  # G, what a hypothesis must rank above to be among the results
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Beam:
         codes = finishing(self._rules, self._rows.written, may.ids)
         places = places_of(self._rows.group, len(self._pools))
         scores = places.spread(self._rows.score[:, None] + may.log_probabilities, -np.inf)
-        verdict = judge(scores, places.spread(codes > GOING, False), self._groups.beams)
+        verdict = select_beams(scores, places.spread(codes > GOING, False), self._groups.beams)
         picked = places.gather(verdict.lives | verdict.finishes, may.ids.shape[1])
         grown = self._grown(picked, may, self._record(may, places, verdict))
         why = self._why(grown, codes[picked.where])
@@ -249,14 +249,14 @@ class Beam:
             result = result_of(rows.written, row, REASONS[int(why[row])], pool.request.settings)
             pool.add(result, int(rows.node[row]))
             self._groups.finished[group] += why[row] != STUCK
-            self._groups.border[group] = pool.border
+            self._groups.bound[group] = pool.bound
 
     def _go_on(self, grown: Rows, parents: np.ndarray, why: np.ndarray) -> list[Answer]:
         """Keep the live hypotheses of requests that are not over, and answer the others."""
         groups, goes = self._groups, why == GOING
         best = np.full(len(groups.ticket), -np.inf)
         np.maximum.at(best, grown.group[goes], grown.score[goes])
-        over = (groups.finished >= groups.quota) | (best / groups.longest_penalty <= groups.border)
+        over = (groups.finished >= groups.quota) | (best / groups.longest_penalty <= groups.bound)
         self._abandon(grown, goes & over[grown.group])
         return self._leave(grown, parents, goes & ~over[grown.group], over)
 
@@ -282,7 +282,7 @@ class Beam:
             for row in np.flatnonzero(given_up).tolist():
                 self._pool(rows.group[row]).mark(int(rows.node[row]), "abandoned")
 
-    def _record(self, may: Continuations, places: Places, verdict: Verdict) -> np.ndarray | None:
+    def _record(self, may: Continuations, places: Places, verdict: Selection) -> np.ndarray | None:
         """G C: the number of each continuation in its request's tree, where one is kept."""
         if not self._draws:
             return None
@@ -310,7 +310,7 @@ def _row(request: Request, group: int) -> Rows:
 
 def _group(request: Request, ticket: int, room: int | None) -> Groups:
     settings = _settings(request)
-    rules = rules_of(settings, room)
+    rules = row_constraints(settings, room)
     return Groups(
         np.array([ticket]),
         rules,

@@ -182,7 +182,7 @@ Sequences = Annotated[
 ]
 
 
-class Limits(Settings):
+class Constraints(Settings):
     """How far a row may write, what it must not say, and what ends it; greedy search needs no more.
 
     An end or a stop is part of what was generated. Forbidden sequences and n-grams look at the prefix as
@@ -194,15 +194,15 @@ class Limits(Settings):
     end: Ids = ()  # each of these ids ends a row; without any, only its length does
     stop: Sequences = ()  # so does each of these sequences
     forbidden: Sequences = ()  # words never to be said, each an id or a sequence of ids
-    no_repeat_ngram: Annotated[int | None, between(1, 1 << 10, "leave it out to allow every repetition")] = (
-        None  # no sequence of so many ids stands twice
-    )
+    no_repeat_ngram_size: Annotated[
+        int | None, between(1, 1 << 10, "leave it out to allow every repetition")
+    ] = None  # no sequence of so many ids stands twice
     length_penalty: Annotated[float, between(0, 10, "0 ranks by log-probability alone")] = (
         0.6  # the exponent alpha; the paper's value
     )
 
     @model_validator(mode="after")
-    def _check(self) -> Limits:
+    def _check(self) -> Constraints:
         if self.min_length > self.max_length:
             raise SettingError(
                 f"min_length ({self.min_length}) must not be above max_length ({self.max_length}); lower it"
@@ -211,7 +211,7 @@ class Limits(Settings):
 
 
 @dataclass(frozen=True)
-class Rules:
+class RowConstraints:
     """The limits of each row as columns."""
 
     end: np.ndarray  # R E
@@ -232,20 +232,20 @@ def length_penalty(length: Any, alpha: Any) -> Any:
     return ((5 + length) / 6) ** alpha
 
 
-def rules_of(limits: Limits, room: int | None) -> Rules:
+def row_constraints(limits: Constraints, room: int | None) -> RowConstraints:
     """One row's rules; `room` is how many ids the model has place for."""
     longest = limits.max_length if room is None else min(limits.max_length, room)
-    return Rules(
+    return RowConstraints(
         np.array([limits.end], dtype=np.int64),
         _patterns(limits.stop),
         _patterns(limits.forbidden),
-        np.array([limits.no_repeat_ngram or 0]),
+        np.array([limits.no_repeat_ngram_size or 0]),
         np.array([limits.min_length]),
         np.array([longest]),
     )
 
 
-def banned(rules: Rules, written: Written) -> Banned | None:
+def banned(rules: RowConstraints, written: Written) -> Banned | None:
     """What each row must not say next, or None where all is allowed."""
     found = [each for each in _bans(rules, written) if len(each.rows)]
     if not found:
@@ -253,7 +253,7 @@ def banned(rules: Rules, written: Written) -> Banned | None:
     return Banned(np.concatenate([each.rows for each in found]), np.concatenate([each.ids for each in found]))
 
 
-def finishing(rules: Rules, written: Written, ids: np.ndarray) -> np.ndarray:
+def finishing(rules: RowConstraints, written: Written, ids: np.ndarray) -> np.ndarray:
     """END or STOP for each of R K ids that would finish its row, GOING for the others."""
     codes = np.zeros(ids.shape, dtype=np.int8)
     if rules.stop.shape[1]:
@@ -264,7 +264,7 @@ def finishing(rules: Rules, written: Written, ids: np.ndarray) -> np.ndarray:
     return codes
 
 
-def _bans(rules: Rules, written: Written) -> Iterator[Banned]:
+def _bans(rules: RowConstraints, written: Written) -> Iterator[Banned]:
     """The bans of each kind: the end too early, forbidden words, n-grams that stand already."""
     early = written.generated < rules.shortest
     if early.any():

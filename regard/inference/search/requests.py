@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.engine.stepper import Stepper
 from regard.errors import CheckpointError, SettingError, UsageError
-from regard.inference.search.constraints import Limits, Reason, Written, length_penalty
+from regard.inference.search.constraints import Constraints, Reason, Written, length_penalty
 from regard.inference.search.selection import Tree
 
 
@@ -25,7 +25,7 @@ class Request:
     """
 
     prefix: np.ndarray
-    settings: Limits
+    settings: Constraints
     source: np.ndarray | None = None
     until: Callable[[np.ndarray], bool] | None = None
 
@@ -72,7 +72,7 @@ class Answer:
         return self.results[0]
 
 
-def result_of(written: Written, row: int, reason: Reason, limits: Limits) -> Result:
+def result_of(written: Written, row: int, reason: Reason, limits: Constraints) -> Result:
     """What a row came to."""
     ids, chances = written.answer(row).copy(), written.chances(row).copy()
     score = float(np.cumsum(chances, dtype=np.float64)[-1]) if len(chances) else 0.0
@@ -80,7 +80,7 @@ def result_of(written: Written, row: int, reason: Reason, limits: Limits) -> Res
     return Result(ids, chances, score, rank_score, reason, _ending(ids, reason, limits))
 
 
-def check_requests(requests: Sequence[Request], stepper: Stepper, *kinds: type[Limits]) -> None:
+def check_requests(requests: Sequence[Request], stepper: Stepper, *kinds: type[Constraints]) -> None:
     """Refuse what the search or the model cannot do, before anything has changed."""
     for request in requests:
         _check_kind(request.settings, kinds)
@@ -116,7 +116,7 @@ def check_numbers(answers: np.ndarray) -> None:
         raise CheckpointError("the model answers NaN, so its weights are damaged; load another checkpoint")
 
 
-def _ending(ids: np.ndarray, reason: Reason, limits: Limits) -> int:
+def _ending(ids: np.ndarray, reason: Reason, limits: Constraints) -> int:
     if reason == "end":
         return 1
     if reason != "stop":
@@ -136,7 +136,7 @@ def _ids(name: str, given: Any) -> np.ndarray:
     return ids.astype(np.int64)
 
 
-def _check_kind(settings: Limits, kinds: tuple[type[Limits], ...]) -> None:
+def _check_kind(settings: Constraints, kinds: tuple[type[Constraints], ...]) -> None:
     if type(settings) not in kinds:
         known = " or ".join(kind.__name__ for kind in kinds)
         raise SettingError(

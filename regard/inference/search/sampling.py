@@ -17,15 +17,15 @@ from regard.inference.search.constraints import (
     REASONS,
     STOP,
     STUCK,
-    Limits,
-    Rules,
+    Constraints,
+    RowConstraints,
     Written,
     banned,
     begin,
     between,
     finishing,
     joined,
-    rules_of,
+    row_constraints,
     slimmed,
     taken,
 )
@@ -44,7 +44,7 @@ COLD = 1e-4  # at a lower temperature the likeliest id is all that is left
 
 
 @dataclass(frozen=True)
-class Taste:
+class SamplingParameters:
     """How each row chooses, as columns."""
 
     cold: np.ndarray  # R, True where the likeliest id is taken
@@ -54,7 +54,7 @@ class Taste:
     top_p: np.ndarray  # R
     min_p: np.ndarray  # R
     penalty: np.ndarray  # R
-    luck: np.ndarray  # R T, a number between 0 and 1 for each id to come, the first one last
+    uniforms: np.ndarray  # R T, a number between 0 and 1 for each id to come, the first one last
     enough: np.ndarray  # R, how many of the likeliest ids the row has to see
 
 
@@ -66,7 +66,7 @@ class Chosen:
     log_probabilities: np.ndarray
 
 
-def choose(choices: Choices, taste: Taste, written: Written) -> Chosen:
+def choose(choices: Choices, taste: SamplingParameters, written: Written) -> Chosen:
     """An id for each row; minus infinity is the log-probability of one that has nothing to choose from."""
     ids, chances = in_order_of_ids(choices)
     wanted = penalised(chances, choices.logits, taste.penalty, written)
@@ -75,8 +75,8 @@ def choose(choices: Choices, taste: Taste, written: Written) -> Chosen:
     if len(warm):
         everybody = len(warm) == len(column)
         some = taste if everybody else taken(taste, warm)
-        luck = some.luck[np.arange(len(warm)), -1 - written.generated[warm]]
-        column[warm] = draw(wanted if everybody else wanted[warm], some, luck)
+        uniforms = some.uniforms[np.arange(len(warm)), -1 - written.generated[warm]]
+        column[warm] = draw(wanted if everybody else wanted[warm], some, uniforms)
     rows = np.arange(len(column))
     return Chosen(column if ids is None else ids[rows, column], chances[rows, column])
 
@@ -112,13 +112,13 @@ def penalised(
     return wanted
 
 
-def draw(wanted: np.ndarray, taste: Taste, luck: np.ndarray) -> np.ndarray:
+def draw(wanted: np.ndarray, taste: SamplingParameters, uniforms: np.ndarray) -> np.ndarray:
     """A column for each row: the first at which the heaped-up weights pass luck's share of them all."""
-    heap = Heap(weights(wanted, taste))
-    return heap.passing(luck * heap.total)
+    heap = PrefixSums(weights(wanted, taste))
+    return heap.passing(uniforms * heap.total)
 
 
-def weights(wanted: np.ndarray, taste: Taste) -> np.ndarray:
+def weights(wanted: np.ndarray, taste: SamplingParameters) -> np.ndarray:
     """R K: what each candidate weighs in the draw, the likeliest 1, those that are out 0."""
     peak = wanted.max(1, keepdims=True)
     peak = np.where(np.isneginf(peak), 0, peak)
@@ -137,12 +137,12 @@ def survivors(cooled: np.ndarray, top_k: np.ndarray, top_p: np.ndarray) -> np.nd
     """R K: which candidates remain: the top k, and of these the fewest that weigh top-p of them."""
     most = np.minimum(top_k, cooled.shape[1])
     falling = -np.sort(-cooled, axis=1)[:, : most.max()]
-    heap = Heap(np.exp(falling) * (np.arange(falling.shape[1]) < most[:, None]))
+    heap = PrefixSums(np.exp(falling) * (np.arange(falling.shape[1]) < most[:, None]))
     counts = np.minimum(most, 1 + heap.passing(np.nextafter(top_p * heap.total, 0)))
     return _down_to(falling[np.arange(len(falling)), counts - 1], cooled, counts)
 
 
-class Heap:
+class PrefixSums:
     """The running sums of R K weights in double precision, by blocks and then inside the one that matters."""
 
     _block = 128
@@ -175,12 +175,12 @@ def _below(aim: np.ndarray, top: np.ndarray) -> np.ndarray:
     return np.minimum(aim, np.nextafter(top, 0))
 
 
-def _down_to(border: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _down_to(bound: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """R K: so many values from the largest down to the border; of those on it the ones with lower ids."""
-    keep = values >= border[:, None]
+    keep = values >= bound[:, None]
     crowded = np.flatnonzero(np.count_nonzero(keep, axis=1) > counts)
     if len(crowded):
-        above, level = values[crowded] > border[crowded, None], values[crowded] == border[crowded, None]
+        above, level = values[crowded] > bound[crowded, None], values[crowded] == bound[crowded, None]
         left = counts[crowded, None] - above.sum(1, keepdims=True)
         keep[crowded] = above | (level & (np.cumsum(level, axis=1) <= left))
     return keep
@@ -189,7 +189,7 @@ def _down_to(border: np.ndarray, values: np.ndarray, counts: np.ndarray) -> np.n
 ALL = 1 << 31  # more ids than any vocabulary has
 
 
-class SamplingSettings(Limits):
+class SamplingSettings(Constraints):
     """How to draw an id: the penalty first, then temperature, top-k, of that top-p, of that min-p.
 
     A row's random numbers come from its own seed and are drawn when it enters, so that an answer depends
@@ -214,8 +214,8 @@ class Rows:
 
     ticket: np.ndarray
     written: Written
-    rules: Rules
-    taste: Taste
+    rules: RowConstraints
+    taste: SamplingParameters
 
 
 class Sampling:
@@ -229,7 +229,7 @@ class Sampling:
         self._requests: dict[int, Request] = {}
         self._listens = False  # whether any request has an `until`
         self._issued = 0
-        self._rows = taken(_row(Request(np.zeros(1, int), Limits(max_length=1)), 0, None), NONE)
+        self._rows = taken(_row(Request(np.zeros(1, int), Constraints(max_length=1)), 0, None), NONE)
 
     @property
     def active(self) -> list[int]:
@@ -238,7 +238,7 @@ class Sampling:
 
     def admit(self, requests: Sequence[Request]) -> list[int]:
         """Let requests enter, all or none; a ticket for each."""
-        check_requests(requests, self._stepper, Limits, SamplingSettings)
+        check_requests(requests, self._stepper, Constraints, SamplingSettings)
         if not requests:
             return []
         tickets = list(range(self._issued, self._issued + len(requests)))
@@ -316,19 +316,19 @@ class Sampling:
 
 
 def _row(request: Request, ticket: int, room: int | None) -> Rows:
-    rules = rules_of(request.settings, room)
+    rules = row_constraints(request.settings, room)
     taste = _taste(request.settings, int(rules.longest[0]))
     return Rows(np.array([ticket]), begin(request.prefix), rules, taste)
 
 
-def _taste(settings: Limits, longest: int) -> Taste:
+def _taste(settings: Constraints, longest: int) -> SamplingParameters:
     if not isinstance(settings, SamplingSettings):
         settings = GREEDY
     cold = settings.temperature < COLD
-    luck = np.empty(0) if cold else np.random.default_rng(settings.seed).random(longest)
+    uniforms = np.empty(0) if cold else np.random.default_rng(settings.seed).random(longest)
     top_k = settings.top_k or ALL
     enough = ALL if settings.repetition_penalty != 1 else 1 if cold else top_k
-    return Taste(
+    return SamplingParameters(
         np.array([cold]),
         np.array([settings.top_k is not None or settings.top_p is not None]),
         np.array([settings.temperature]),
@@ -336,6 +336,6 @@ def _taste(settings: Limits, longest: int) -> Taste:
         np.array([settings.top_p or 1.0]),
         np.array([settings.min_p or 0.0]),
         np.array([settings.repetition_penalty]),
-        luck[None, ::-1],
+        uniforms[None, ::-1],
         np.array([enough]),
     )

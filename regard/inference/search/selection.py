@@ -106,7 +106,7 @@ class Picked:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Selection:
     """G C: which continuations live and which finish."""
 
     lives: np.ndarray
@@ -129,7 +129,7 @@ def places_of(group: np.ndarray, groups: int) -> Places:
     return Places(group, first, int(np.bincount(group, minlength=groups).max()))
 
 
-def judge(scores: np.ndarray, enders: np.ndarray, beams: np.ndarray) -> Verdict:
+def select_beams(scores: np.ndarray, enders: np.ndarray, beams: np.ndarray) -> Selection:
     """Who lives and who finishes, of G C scores; `enders` would finish, each request has so many beams.
 
     An ender finishes if it stands among the best `beams` continuations of its request; the best `beams`
@@ -141,4 +141,4 @@ def judge(scores: np.ndarray, enders: np.ndarray, beams: np.ndarray) -> Verdict:
     lives, finishes = np.empty_like(enders), np.empty_like(enders)
     lives.ravel()[order] = goes & (np.cumsum(goes, axis=1) <= beams[:, None])
     finishes.ravel()[order] = possible & ends & (np.arange(scores.shape[1]) < beams[:, None])
-    return Verdict(lives, finishes)
+    return Selection(lives, finishes)

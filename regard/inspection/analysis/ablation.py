@@ -38,7 +38,7 @@ class Ablation:
     `text` and `text_without` are the model's translations, if they were asked for.
     """
 
-    off: tuple[Part, ...]
+    ablated: tuple[Part, ...]
     log_probability: float
     without: float
     rivals: Rivals | None = None
@@ -57,26 +57,26 @@ class Ablation:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as values that JSON can hold."""
-        parts = list(map(spell_part, self.off))
-        return {**asdict(self), "off": parts, "change": self.change, "flips": self.flips}
+        parts = list(map(spell_part, self.ablated))
+        return {**asdict(self), "ablated": parts, "change": self.change, "flips": self.flips}
 
 
 def ablate(
     record: Record,
-    off: Iterable[Part],
+    parts: Iterable[Part],
     words: tuple[str, str] | None = None,
     position: int | None = None,
     translate: bool = True,
 ) -> Ablation:
-    """Read the same tokens with some parts off, and translate the source again.
+    """Read the same tokens with some parts ablated, and translate the source again.
 
     `words` are two rivals ("il", "elle"). They are compared at `position`, or at the first position where
     one of them was written.
     """
-    off = parts_of(off)
-    without = record.again(off=(*record.recording.off, *off))
+    parts = parts_of(parts)
+    without = record.again(ablate=(*record.recording.ablated, *parts))
     rivals = None if words is None else _compare_rivals(record, without, words, position)
-    ablation = Ablation(off, record.log_probability, without.log_probability, rivals)
+    ablation = Ablation(parts, record.log_probability, without.log_probability, rivals)
     if not translate or record.source is None or record.target is None:
         return ablation
     return replace(ablation, text=_translation(record), text_without=_translation(without))
@@ -122,7 +122,7 @@ def _translation(record: Record) -> str:
     tokenizers = Tokenizers(record.source.tokenizer, record.target.tokenizer)
     translator = Translator(record.model, tokenizers)  # pyright: ignore[reportArgumentType]
     return tokenizers.target.decode(
-        translate_by_default(translator, record.source.text, record.recording.off)
+        translate_by_default(translator, record.source.text, record.recording.ablated)
     )
 
 

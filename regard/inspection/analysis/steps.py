@@ -232,8 +232,12 @@ class _Row:
             raise UsageError(f"{kind_of_attention} has no steps; they are defined for multi-head attention")
         self.norm_comes_first = "normed" in self.residual.points
         with record.recording.parts_off():
-            self.norm_off, self.residual_off = (watching(self.residual).off(x) for x in ("norm", "residual"))
-            self.scale = 1.0 if watching(self.attention).off("scaling") else self.attention.similarity.scale
+            self.norm_off, self.residual_off = (
+                watching(self.residual).is_ablated(x) for x in ("norm", "residual")
+            )
+            self.scale = (
+                1.0 if watching(self.attention).is_ablated("scaling") else self.attention.similarity.scale
+            )
             self.rotation = self._rotation()
 
     def own(self, point: str) -> Array:
@@ -285,7 +289,7 @@ class _Row:
         yield _compared("values", self._projected("value", self._attended()), own)
         weighted = self.own("weights")[self.head, self.query, :, None] * own
         yield _step("weighted", weighted)
-        is_off = (self.kind, self.layer, self.head) in self.record.recording.off
+        is_off = (self.kind, self.layer, self.head) in self.record.recording.ablated
         total = _compared("head", weighted.sum(0) * (not is_off), self.own("heads"), self.head, self.query)
         yield replace(total, saying="This head is switched off, so its output is 0.") if is_off else total
 
@@ -338,7 +342,7 @@ class _Row:
         side = self.record.sides(self.kind)[0]
         embedding: Any = self.record.model.get_submodule(side.name)
         places = torch.arange(len(side), device=next(self.record.model.parameters()).device)
-        return None if watching(embedding).off("positions") else embedding.positions.rotation(places)
+        return None if watching(embedding).is_ablated("positions") else embedding.positions.rotation(places)
 
 
 def _step(name: str, value: Array) -> Step:

@@ -26,7 +26,7 @@ def read_sides(
     model: TextModel,
     text: str,
     target: str | Sequence[int] | None = None,
-    off: Sequence[Part] = (),
+    ablate: Sequence[Part] = (),
     patch: Mapping[str, Replacement] | None = None,
 ) -> Sides:
     """The source and the target of a pass, where the model has one.
@@ -35,7 +35,7 @@ def read_sides(
     it a Translator reads the translation that `translate` gives by default under the same `off` and `patch`.
     """
     if isinstance(model, Translator):
-        return source_side(model, text), _translation(model, text, target, off, patch)
+        return source_side(model, text), _translation(model, text, target, ablate, patch)
     if isinstance(model, Writer):
         return None, writer_side(model, text, target)
     if not isinstance(model, Reader):
@@ -85,28 +85,28 @@ def output_side(translator: Translator, ids: Sequence[int]) -> Side:
 def translate_by_default(
     translator: Translator,
     text: str,
-    off: Sequence[Part] = (),
+    ablate: Sequence[Part] = (),
     patch: Mapping[str, Replacement] | None = None,
 ) -> list[int]:
     """The ids of the translation that `translate` gives by default, with parts off and values replaced."""
     if patch:
         translator = _PatchedTranslator(translator, patch)
     with evaluation_mode(translator.model):
-        return translator.translate(text, off=off).tokens.ids.tolist()
+        return translator.translate(text, ablate=ablate).tokens.ids.tolist()
 
 
 def _translation(
     translator: Translator,
     text: str,
     target: str | Sequence[int] | None,
-    off: Sequence[Part],
+    ablate: Sequence[Part],
     patch: Mapping[str, Replacement] | None,
 ) -> Side:
     if isinstance(target, str):
         tokenizer = translator.tokenizers.target
         return Side.of_text("target", tokenizer, target, [tokenizer.start])
     if target is None:
-        target = translate_by_default(translator, text, off, patch)
+        target = translate_by_default(translator, text, ablate, patch)
     return output_side(translator, target)
 
 
@@ -123,8 +123,8 @@ class _PatchedTranslator(Translator):
         super().__init__(translator.model, translator.tokenizers)
         self.patch = patch
 
-    def _stepper(self, off: Sequence[Part], remembered: object = None) -> Stepper:
-        return WholePassStepper(self.model, off, self.patch)
+    def _stepper(self, ablate: Sequence[Part], remembered: object = None) -> Stepper:
+        return WholePassStepper(self.model, ablate, self.patch)
 
 
 class WholePassStepper:
@@ -135,8 +135,8 @@ class WholePassStepper:
 
     limit = None
 
-    def __init__(self, model: EncoderDecoder, off: Sequence[Part], patch: Mapping[str, Replacement]):
-        self._model, self._seen = model, Seen(model, only=(), off=off, patch=patch)
+    def __init__(self, model: EncoderDecoder, ablate: Sequence[Part], patch: Mapping[str, Replacement]):
+        self._model, self._seen = model, Seen(model, only=(), ablate=ablate, patch=patch)
         self._ids = torch.zeros((0, 0), dtype=torch.long)
 
     @property

@@ -40,7 +40,7 @@ class Record:
         model: Transformer,
         source: Side | None = None,
         target: Side | None = None,
-        off: Iterable[Part] = (),
+        ablate: Iterable[Part] = (),
         patch: Mapping[str, Replacement] | None = None,
         budget: int = BUDGET,
     ):
@@ -51,7 +51,7 @@ class Record:
         for name in {side for sides in self._kinds.values() for side in sides}:
             if not len(self.side(name)):
                 raise UsageError(f"the {name} has no tokens; give a text that is not empty")
-        self.recording = Recording(model, [side.ids for side in self.all_sides], off, patch, budget)
+        self.recording = Recording(model, [side.ids for side in self.all_sides], ablate, patch, budget)
 
     @classmethod
     def of(
@@ -59,11 +59,11 @@ class Record:
         model: TextModel,
         text: str,
         target: str | Sequence[int] | None = None,
-        off: Iterable[Part] = (),
+        ablate: Iterable[Part] = (),
         patch: Mapping[str, Replacement] | None = None,
     ) -> Self:
         """The record of a Translator, Writer or Reader on a text; see `read_sides`."""
-        parts = parts_of(off)
+        parts = parts_of(ablate)
         source, written = read_sides(model, text, target, parts, patch)
         return cls(model.model, source, written, parts, patch)
 
@@ -190,9 +190,9 @@ class Record:
         if head is not None and not 0 <= head < self.heads:
             raise SettingError(f"no head {head}; there are {self.heads}, counted from 0")
 
-    def again(self, off: Iterable[Part] = (), patch: Mapping[str, Replacement] | None = None) -> Self:
+    def again(self, ablate: Iterable[Part] = (), patch: Mapping[str, Replacement] | None = None) -> Self:
         """Another pass over the same tokens, with other parts off or values replaced."""
-        return type(self)(self.model, self.source, self.target, off, patch, self.recording.budget)
+        return type(self)(self.model, self.source, self.target, ablate, patch, self.recording.budget)
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -28,13 +28,13 @@ class Recording:
         self,
         model: Transformer,
         ids: Iterable[np.ndarray],
-        off: Iterable[Part] = (),
+        ablate: Iterable[Part] = (),
         patch: Mapping[str, Replacement] | None = None,
         budget: int = BUDGET,
     ):
         device = next(model.parameters()).device
         self.model, self.budget = model, budget
-        self.off, self.patch = parts_of(off), dict(patch or {})
+        self.ablated, self.patch = parts_of(ablate), dict(patch or {})
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
@@ -83,7 +83,11 @@ class Recording:
     @contextmanager
     def parts_off(self) -> Iterator[None]:
         """Switch the same parts off as in the pass, without recording or replacing values."""
-        with torch.no_grad(), evaluation_mode(self.model), Seen(self.model, only=(), off=self.off).active():
+        with (
+            torch.no_grad(),
+            evaluation_mode(self.model),
+            Seen(self.model, only=(), ablate=self.ablated).active(),
+        ):
             yield
 
     def _record(self, part: str) -> None:
@@ -100,7 +104,7 @@ class Recording:
         with (
             torch.no_grad(),
             evaluation_mode(self.model),
-            watch(self.model, only, self.off, self.patch) as seen,
+            watch(self.model, only, self.ablated, self.patch) as seen,
         ):
             output = self.model(*self._ids)
         return output, dict(seen.items())

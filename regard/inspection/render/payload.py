@@ -170,7 +170,7 @@ def describe(record: Record, overview: Overview, notes: Notes = NOTHING) -> dict
         "head_width": record.model.config.key_size,
         "divisor": _divisor(record),
         "switches": switches_of(record.model),
-        "off": [part if isinstance(part, str) else list(part) for part in record.recording.off],
+        "ablated": [part if isinstance(part, str) else list(part) for part in record.recording.ablated],
         "translation": record.written.text if translates else None,
         "log_probability": _log_probability(record),
         "pinned": overview.pinned.place,
@@ -300,7 +300,7 @@ def _divisor(record: Record) -> float:
     """The divisor of the scores: sqrt(d_k), or 1 where they are not scaled."""
     stack: Any = record.model.get_submodule("encoder" if "encoder" in record.kinds else "decoder")
     similarity = getattr(stack.blocks[0].attention, "similarity", None)
-    is_off = "scaling" in record.recording.off
+    is_off = "scaling" in record.recording.ablated
     return 1.0 if is_off else 1 / float(getattr(similarity, "scale", 1.0))
 
 

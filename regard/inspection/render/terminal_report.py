@@ -49,7 +49,7 @@ class Request:
     words: bool = False
     compare: str | None = None
     rank: tuple[str, str] | None = None
-    off: tuple[str, ...] = ()
+    ablate: tuple[str, ...] = ()
 
     @property
     def word(self) -> str | int | None:
@@ -64,8 +64,8 @@ class Report:
         if request.compare is not None and request.query is None:
             raise UsageError("--compare needs one word; name it with --query")
         self.model, self.request, self.notes = model, request, notes
-        self.off = tuple(map(parse_part, request.off))
-        self.record = Record.of(model, request.text, request.target, self.off)
+        self.ablated = tuple(map(parse_part, request.ablate))
+        self.record = Record.of(model, request.text, request.target, self.ablated)
         self.kind = self._kind()
         self.layer = self.record.layers(self.kind) - 1 if request.layer is None else request.layer
         self.record.check(self.kind, self.layer, request.head)
@@ -75,9 +75,9 @@ class Report:
     @cached_property
     def ablation(self) -> Ablation | None:
         """What the parts that are off change."""
-        if not self.off or self.record.target is None:
+        if not self.ablated or self.record.target is None:
             return None
-        return ablate(Record.of(self.model, self.request.text, self.request.target), self.off)
+        return ablate(Record.of(self.model, self.request.text, self.request.target), self.ablated)
 
     @cached_property
     def ranking(self) -> list[Ranked]:
@@ -92,7 +92,7 @@ class Report:
         """The sentence compared with the second one."""
         assert self.request.compare is not None
         return compare(
-            self.record, Record.of(self.model, self.request.compare, self.request.target, self.off)
+            self.record, Record.of(self.model, self.request.compare, self.request.target, self.ablated)
         )
 
     @cached_property
@@ -228,7 +228,7 @@ def show_comparison(board: Board, both: Comparison, word: str | int) -> None:
 
 def show_ablation(board: Board, ablation: Ablation) -> None:
     """What the parts that are off change."""
-    board.title(f"Without {', '.join(map(spell_part, ablation.off))}")
+    board.title(f"Without {', '.join(map(spell_part, ablation.ablated))}")
     board.say(
         f"The same output is now e^{ablation.change:.2f} = {np.exp(ablation.change):.2g} times as likely "
         f"(log-probability {ablation.log_probability:.2f}, then {ablation.without:.2f})."

@@ -67,7 +67,7 @@ export class BeamPanel {
       text,
       beams: this.width,
       length_penalty: this.length,
-      off: state.get("off"),
+      ablate: state.get("ablate"),
       snapshot: state.get("snapshot"),
     };
     await this.turns.run(async (isNewest) => {

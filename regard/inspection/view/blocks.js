@@ -16,13 +16,13 @@ export class Blocks {
   }
 
   /** Show the stack of a trace's model. */
-  show({ trace, pinned, off }) {
+  show({ trace, pinned, ablate }) {
     const shape = JSON.stringify(trace.kinds.map(({ name, layers, causal }) => [name, layers, causal]));
     if (shape !== this.shape) this.build(trace);
     this.shape = shape;
     for (const { button, kind, layer } of this.attentions) {
       const isPinned = kind === pinned.kind && layer === pinned.layer;
-      const out = off.filter((part) => Array.isArray(part) && part[0] === kind && part[1] === layer).length;
+      const out = ablate.filter((part) => Array.isArray(part) && part[0] === kind && part[1] === layer).length;
       button.classList.toggle("is-partly-off", out > 0);
       const without = out ? `, ${out} of ${trace.heads} heads off` : "";
       adjust(button, { "aria-pressed": String(isPinned), "aria-label": attentionTitle(kind, layer) + without });

@@ -25,7 +25,7 @@ export class CompareTab {
     this.turns = new Turns(this.fail);
     this.chosen = 0;
     this.build(root);
-    this.state.on(["text", "second", "model", "off", "watched", "snapshot"], () => this.refreshSoon());
+    this.state.on(["text", "second", "model", "ablate", "watched", "snapshot"], () => this.refreshSoon());
     this.trace.on(() => this.refreshSoon());
   }
 
@@ -129,7 +129,7 @@ export class CompareTab {
       second,
       side,
       word,
-      off: this.state.get("off"),
+      ablate: this.state.get("ablate"),
       snapshot: this.state.get("snapshot"),
     };
     this.drawWords(current, side, word);

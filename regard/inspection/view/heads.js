@@ -12,8 +12,8 @@ export function attentionTitle(kind, layer) {
 }
 
 /** Whether a head is among the parts that are switched off. */
-export function isOff(off, kind, layer, head) {
-  return off.some((part) => Array.isArray(part) && part[0] === kind && part[1] === layer && part[2] === head);
+export function isOff(ablate, kind, layer, head) {
+  return ablate.some((part) => Array.isArray(part) && part[0] === kind && part[1] === layer && part[2] === head);
 }
 
 /** The thumbnails, a row for each attention of each layer: the encoder, then the decoder, the last layer first. */
@@ -29,22 +29,22 @@ export class Heads {
   }
 
   /** Show the overview of a trace: arrays (layers, heads, q, k) by kind. */
-  show({ trace, overview, pinned, off, canSwitch }) {
+  show({ trace, overview, pinned, ablate, canSwitch }) {
     const shape = JSON.stringify([trace.kinds.map(({ name, layers }) => [name, layers]), trace.heads, canSwitch]);
     if (shape !== this.shape) this.build(trace, canSwitch);
     this.shape = shape;
     this.trace = trace;
-    this.mark(pinned, off);
+    this.mark(pinned, ablate);
     if (overview === this.overview && shape === this.drawn) return;
     Object.assign(this, { overview, drawn: shape });
     paint(this.element, () => this.draw());
   }
 
   /** Mark the pinned head and those that are off. */
-  mark(pinned, off) {
-    for (const thumb of this.thumbs) this.markThumb(thumb, pinned, off);
+  mark(pinned, ablate) {
+    for (const thumb of this.thumbs) this.markThumb(thumb, pinned, ablate);
     for (const { element, count, kind, layer, heads } of this.rows) {
-      const on = heads.filter((head) => !isOff(off, kind, layer, head)).length;
+      const on = heads.filter((head) => !isOff(ablate, kind, layer, head)).length;
       count.textContent = on < heads.length ? `${on} of ${heads.length} on` : "";
       element.classList.toggle("is-current", kind === pinned.kind && layer === pinned.layer);
     }
@@ -53,9 +53,9 @@ export class Heads {
     }
   }
 
-  markThumb(thumb, pinned, off) {
+  markThumb(thumb, pinned, ablate) {
     const { kind, layer, head, open, cross, element } = thumb;
-    const [isPinned, out] = [isAt(thumb, pinned), isOff(off, kind, layer, head)];
+    const [isPinned, out] = [isAt(thumb, pinned), isOff(ablate, kind, layer, head)];
     const name = `${attentionTitle(kind, layer)}, head ${head}`;
     element.classList.toggle("is-off", out);
     adjust(open, { "aria-pressed": String(isPinned), "aria-label": out ? `${name}, switched off` : name });

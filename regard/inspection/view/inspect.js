@@ -212,9 +212,9 @@ export class InspectTab {
     this.picture.show(scene, this.isolated);
     if (isPreview) return;
     const { trace } = scene;
-    const off = trace.off;
-    this.blocks.show({ trace, pinned: scene, off });
-    this.heads.show({ trace, overview, pinned: scene, off, canSwitch: this.source.can("trace") });
+    const ablate = trace.ablated;
+    this.blocks.show({ trace, pinned: scene, ablate });
+    this.heads.show({ trace, overview, pinned: scene, ablate, canSwitch: this.source.can("trace") });
     this.headTable.refresh();
     this.drawSteps(scene);
     this.callOff?.();
@@ -274,10 +274,10 @@ export class InspectTab {
 
   switchHead({ kind, layer, head }) {
     if (!this.source.can("trace")) return;
-    const off = flipped(this.state.get("off"), [kind, layer, head]);
-    const isOff = off.length > this.state.get("off").length;
+    const ablate = flipped(this.state.get("ablate"), [kind, layer, head]);
+    const isOff = ablate.length > this.state.get("ablate").length;
     this.announce(`Head ${head} of ${kind}, layer ${layer} is switched ${isOff ? "off" : "on"}.`);
-    this.state.set({ off }, { push: true });
+    this.state.set({ ablate }, { push: true });
   }
 
   press(event) {

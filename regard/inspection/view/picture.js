@@ -96,16 +96,16 @@ export class Picture {
   show(scene, isolated) {
     Object.assign(this, { scene, isolated });
     const { kind, layer, head, trace } = scene;
-    const out = isOff(trace.off, kind, layer, head) ? " (switched off)" : "";
+    const out = isOff(trace.ablated, kind, layer, head) ? " (switched off)" : "";
     this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}${out}`;
     choose(this.kinds, this.shape);
     for (const [name, room] of Object.entries(this.rooms)) room.hidden = name !== this.shape;
-    this.showSwitch(trace.off, scene);
+    this.showSwitch(trace.ablated, scene);
     this.showChips();
     this.draw();
     this.read(null, null);
     const masked = scene.visible.some((seen) => !seen);
-    fill(this.legend, attentionLegend({ masked, isScaled: !trace.off.includes("scaling") }));
+    fill(this.legend, attentionLegend({ masked, isScaled: !trace.ablated.includes("scaling") }));
     adjust(this.why, { text: masked && scene.kindInfo.causal ? LATER : "", hidden: !masked });
   }
 
@@ -154,8 +154,8 @@ export class Picture {
     this.matrix.show({ rows, columns, weights, visible, pinned: { row, column }, isolated: this.isolated });
   }
 
-  showSwitch(off, { kind, layer, head }) {
-    const out = isOff(off, kind, layer, head);
+  showSwitch(ablate, { kind, layer, head }) {
+    const out = isOff(ablate, kind, layer, head);
     adjust(this.switchButton, {
       text: `Switch head ${head} ${out ? "on" : "off"} (X)`,
       hidden: !this.source.can("trace"),

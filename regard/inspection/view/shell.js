@@ -110,7 +110,7 @@ export class Shell {
     const take = () => this.state.set(
       {
         model: this.choice.value,
-        off: [],
+        ablate: [],
         interventions: [],
         snapshot: null,
         target: null,

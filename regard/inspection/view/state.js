@@ -30,7 +30,7 @@ const FIELDS = {
   topk: NUMBER,
   topp: NUMBER,
   beams: NUMBER,
-  off: PARTS,
+  ablate: PARTS,
   interventions: DATA,
   snapshot: NUMBER,
 };

@@ -8,10 +8,10 @@ const TITLES = { scaling: "Divide by √dₖ", positions: "Positions", residual:
 const PATIENCE = 450; // milliseconds of rest before a second reading is asked for
 
 /** Put a part among those that are off, or take it out. */
-export function flipped(off, part) {
+export function flipped(ablate, part) {
   const spelled = String(part);
-  const rest = off.filter((each) => String(each) !== spelled);
-  return rest.length < off.length ? rest : [...off, part];
+  const rest = ablate.filter((each) => String(each) !== spelled);
+  return rest.length < ablate.length ? rest : [...ablate, part];
 }
 
 /** The panel; show(trace, scene) after each drawing. */
@@ -28,11 +28,11 @@ export class Switches {
   }
 
   show(trace, scene) {
-    const off = this.state.get("off");
-    fill(this.parts, trace.switches.map((name) => this.part(name, !off.includes(name))));
-    const heads = off.filter(Array.isArray);
-    fill(this.heads, heads.map((part) => this.head(part)), off.length > 0 && this.allOn());
-    this.askLater(trace, scene, off);
+    const ablate = this.state.get("ablate");
+    fill(this.parts, trace.switches.map((name) => this.part(name, !ablate.includes(name))));
+    const heads = ablate.filter(Array.isArray);
+    fill(this.heads, heads.map((part) => this.head(part)), ablate.length > 0 && this.allOn());
+    this.askLater(trace, scene, ablate);
   }
 
   part(name, isOn) {
@@ -58,30 +58,30 @@ export class Switches {
         type: "button",
         class: "quiet",
         text: "Switch everything on",
-        onclick: () => this.state.set({ off: [] }, { push: true }),
+        onclick: () => this.state.set({ ablate: [] }, { push: true }),
       }),
     );
   }
 
   flip(part) {
-    this.state.set({ off: flipped(this.state.get("off"), part) }, { push: true });
+    this.state.set({ ablate: flipped(this.state.get("ablate"), part) }, { push: true });
   }
 
-  askLater(trace, { kind, layer, head }, off) {
+  askLater(trace, { kind, layer, head }, ablate) {
     this.callOff?.();
-    const tried = off.length ? off : [[kind, layer, head]];
+    const tried = ablate.length ? ablate : [[kind, layer, head]];
     const asked = JSON.stringify([trace.trace, tried]);
-    this.card.heading.textContent = off.length ? "What switching off did" : `What switching head ${head} off would do`;
+    this.card.heading.textContent = ablate.length ? "What switching off did" : `What switching head ${head} off would do`;
     if (asked === this.asked) return;
     this.element.classList.add("is-waiting");
-    this.callOff = this.source.work.after(PATIENCE, () => this.ask(trace, tried, off.length > 0, asked));
+    this.callOff = this.source.work.after(PATIENCE, () => this.ask(trace, tried, ablate.length > 0, asked));
   }
 
-  async ask(trace, off, isDone, asked) {
+  async ask(trace, ablate, isDone, asked) {
     this.stop?.abort();
     this.stop = new AbortController();
     try {
-      const request = { model: trace.model, text: trace.text, off, snapshot: this.state.get("snapshot") };
+      const request = { model: trace.model, text: trace.text, ablate, snapshot: this.state.get("snapshot") };
       const ablation = await this.source.ablation(request, this.stop.signal);
       this.asked = asked;
       this.sentence.textContent = ablation.sentence;

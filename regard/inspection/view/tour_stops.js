@@ -5,7 +5,7 @@ import { decidingPlace, forkOf } from "./rivals.js";
 const TIRED = "The animal didn't cross the street because it was too tired";
 const WIDE = "The animal didn't cross the street because it was too wide";
 const PLAIN = {
-  off: [],
+  ablate: [],
   interventions: [],
   snapshot: null,
   target: null,
@@ -135,7 +135,7 @@ export function stopsFor(model) {
 
 // Where the outputs of both sentences part is where "il" or "elle" is decided.
 async function decision(source, { name: model }) {
-  const request = { model, target: null, target_ids: null, off: [], interventions: [], snapshot: null };
+  const request = { model, target: null, target_ids: null, ablate: [], interventions: [], snapshot: null };
   const [tired, wide] = await Promise.all([TIRED, WIDE].map((text) => source.trace({ ...request, text })));
   const fork = forkOf(tired.sides.target.tokens, wide.sides.target.tokens);
   return fork && decidingPlace(source, tired, fork.position, "animal");

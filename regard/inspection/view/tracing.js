@@ -3,7 +3,7 @@
 const PAUSE = 60; // milliseconds without a keystroke before the model is asked
 const PATIENCE = 300; // milliseconds after which a second request goes out beside one that is not answered
 const ENOUGH = 5000; // milliseconds after which an unanswered request is given up when a newer one waits
-const FIELDS = ["model", "text", "target", "off", "interventions", "snapshot"];
+const FIELDS = ["model", "text", "target", "ablate", "interventions", "snapshot"];
 
 /**
  * The current trace, who hears of it, and the asking.
@@ -121,7 +121,7 @@ export function requestOf(state) {
     text,
     target: state.get("target"),
     target_ids: null,
-    off: state.get("off"),
+    ablate: state.get("ablate"),
     interventions: state.get("interventions"),
     snapshot: state.get("snapshot"),
   };

@@ -29,7 +29,7 @@ export class WriteTab {
       ["text", "model", "snapshot"],
       (changed) => this.isShown && !changed.has("ids") && this.state.set({ ids: null, at: null }),
     );
-    this.state.on(["text", "model", "ids", "at", "off", "interventions", "snapshot"], () => this.refresh());
+    this.state.on(["text", "model", "ids", "at", "ablate", "interventions", "snapshot"], () => this.refresh());
     this.state.on(["temperature", "topk", "topp", "seed"], () => this.recompute());
     this.trace.on(() => this.refresh());
   }

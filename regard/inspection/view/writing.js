@@ -63,7 +63,7 @@ export class Writing {
       model: this.model().name,
       text: state.get("text") ?? "",
       ids,
-      off: state.get("off"),
+      ablate: state.get("ablate"),
       interventions: this.interventions(),
       snapshot: state.get("snapshot"),
     };

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from regard.registry import Table
+from regard.registry import Registry
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.classification import ClassificationTask
 from regard.runs.tasks.language_modeling import WritingTask
@@ -23,7 +23,7 @@ _TASKS: dict[str, Task] = {
     "masked": MaskedTask(),
     "classification": ClassificationTask(),
 }
-TASKS: Table[Task] = Table("objective", _TASKS)
+TASKS: Registry[Task] = Registry("objective", _TASKS)
 
 
 def measure(objective: nn.Module, trained: Trained, held: Held, settings: ValidationTable) -> Findings:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from regard.inference.rescoring.datastore import Remembered
+from regard.inference.rescoring.datastore import Datastore
 from regard.inference.translator import Translator
 from regard.runs.corpora import Corpora, first_examples, parallel
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
@@ -91,7 +91,7 @@ def translate(
     beams: int = 1,
     length_penalty: float = 0.6,
     backwards: float = 0.0,
-    remembered: Remembered | None = None,
+    remembered: Datastore | None = None,
 ) -> list[str]:
     """A translation of each sentence, in the order of sentences; too long a text is cut into its own."""
     module: Any = trained.module

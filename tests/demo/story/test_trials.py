@@ -24,7 +24,7 @@ def idle(scenes):
     return least_linked([find_heads(scenes, word) for word in ("noun", "adjective")])
 
 
-def off(heads):
+def ablate(heads):
     return [(each.kind, each.layer, each.head) for each in heads]
 
 
@@ -33,8 +33,8 @@ def test_heads_are_tried_without(demo, scenes, finding, idle):
     assert trial.heads == finding.shown
     for each, told in zip(trial.sentences, scenes, strict=True):
         assert (each.text, each.before) == (told.linked.text, told.translation)
-        assert each.after == demo.model.translate(told.linked.text, beams=1, off=off(trial.heads)).text
-        without = told.seen.again(off=off(trial.heads))
+        assert each.after == demo.model.translate(told.linked.text, beams=1, ablate=ablate(trial.heads)).text
+        without = told.seen.again(ablate=ablate(trial.heads))
         assert each.rivals is not None
         assert each.rivals.before[0] == chance(told.seen, "il", told.query("cross"))
         assert each.rivals.after[1] == chance(without, "elle", told.query("cross"))
@@ -49,7 +49,7 @@ def test_more_go_off_until_a_sentence_flips(demo, scenes, finding, idle, monkeyp
     assert found.more.heads == clean.heads[:3]
     assert found.control is not None
     places = [(each.kind, each.layer, each.head) for each in idle]
-    assert off(found.control.heads) == [each for each in places if each not in off(clean.heads[:3])][:3]
+    assert ablate(found.control.heads) == [each for each in places if each not in ablate(clean.heads[:3])][:3]
 
 
 def test_they_end_where_enough_were_tried(demo, scenes, monkeypatch):
@@ -63,7 +63,7 @@ def test_they_end_where_enough_were_tried(demo, scenes, monkeypatch):
 
 def test_heads_that_are_missed_are_enough(scenes, finding, idle):
     class Turning:
-        def translate(self, texts, *, beams, off):
+        def translate(self, texts, *, beams, ablate):
             return [type("Found", (), {"text": "parce qu'elle était fatigué"}) for _ in texts]
 
     found = try_without(Turning(), scenes, finding, idle)  # pyright: ignore[reportArgumentType]
@@ -87,7 +87,7 @@ def test_a_flip_is_foreseen_by_the_likelier_pronoun(scenes, finding):
         turned = []
         for told in scenes:
             place = told.query("cross")
-            both = [told.seen, told.seen.again(off=off(heads))]
+            both = [told.seen, told.seen.again(ablate=ablate(heads))]
             likelier = [chance(seen, "il", place) > chance(seen, "elle", place) for seen in both]
             turned.append(likelier[0] != likelier[1])
         assert room._flips(scenes, heads) == any(turned)
@@ -98,5 +98,5 @@ def test_an_idle_head_has_no_strong_link_with_either_word(scenes, idle):
     weights = {}
     for head in (head for finding in links for head in finding.heads):
         weights.setdefault((head.kind, head.layer, head.head), []).append(head.weight)
-    assert off(idle) == sorted(weights, key=lambda place: max(weights[place]))
+    assert ablate(idle) == sorted(weights, key=lambda place: max(weights[place]))
     assert len(idle) == 12

@@ -15,7 +15,7 @@ from regard.checkpoints.atomic_folders import new_folder, write_json, write_tens
 from regard.errors import CheckpointError, DataError, SettingError
 from regard.inference.rescoring import datastore as room
 from regard.inference.rescoring.contexts import Known, in_order, walks
-from regard.inference.rescoring.datastore import Remembered, fingerprint
+from regard.inference.rescoring.datastore import Datastore, fingerprint
 from regard.inference.rescoring.nearest import followed, merge_equal
 from regard.inference.rescoring.tuning import Recall
 from regard.inference.translator import Translator
@@ -44,7 +44,7 @@ def made(keys, ids, recall=None, model="mine"):
     merged, numbers = merge_equal(keys.half())
     found = followed(numbers, np.asarray(ids), np.ones(len(ids), np.int64))
     values = (torch.from_numpy(x) for x in (found.lengths, found.ids, found.counts))
-    return Remembered(merged, *values, model, recall or Recall())
+    return Datastore(merged, *values, model, recall or Recall())
 
 
 def blend_by_hand(keys, ids, recall, hidden, chances):
@@ -246,9 +246,9 @@ def test_batches_do_not_change_it(guesser, remembered, sources):
 
 
 def test_it_goes_with_the_other_options(guesser, remembered, sources):
-    off = [("cross", 0, 0)]
+    ablate = [("cross", 0, 0)]
     found = guesser.translate(
-        sources[0], remembered=remembered, backwards=0.5, n_best=3, alignment=True, tree=True, off=off
+        sources[0], remembered=remembered, backwards=0.5, n_best=3, alignment=True, tree=True, ablate=ablate
     )
     assert len(found.others) == 2
     assert found.alignment is not None
@@ -340,7 +340,7 @@ def test_a_model_that_has_lost_its_senses_is_not_remembered(toy_model, toy_token
 def test_a_folder_gives_the_same_back(guesser, remembered, sources, tmp_path):
     mine = remembered.changed(weight=0.4, neighbours=5, temperature=0.3)
     mine.save(tmp_path / "kept")
-    again = Remembered.load(tmp_path / "kept")
+    again = Datastore.load(tmp_path / "kept")
     assert same(again, mine)
     assert (again.recall, again.model) == (mine.recall, mine.model)
     assert [each.text for each in guesser.translate(sources, remembered=again)] == [
@@ -349,7 +349,7 @@ def test_a_folder_gives_the_same_back(guesser, remembered, sources, tmp_path):
     with pytest.raises(CheckpointError, match="exists already"):
         mine.save(tmp_path / "kept")
     remembered.save(tmp_path / "kept", overwrite=True)
-    assert Remembered.load(tmp_path / "kept").recall == remembered.recall
+    assert Datastore.load(tmp_path / "kept").recall == remembered.recall
 
 
 @pytest.mark.parametrize("name", [room.ABOUT, room.STORED])
@@ -360,7 +360,7 @@ def test_a_flipped_bit_is_found_and_named(remembered, tmp_path, name):
     raw[len(raw) // 2] ^= 1
     file.write_bytes(raw)
     with pytest.raises(CheckpointError, match=f"{name} is damaged"):
-        Remembered.load(tmp_path / "kept")
+        Datastore.load(tmp_path / "kept")
 
 
 ABOUT = {"format": 2, "model": "mine", "recall": Recall().model_dump()}
@@ -372,7 +372,7 @@ def test_what_is_good_is_loaded(tmp_path):
     with new_folder(tmp_path / "kept") as making:
         write_json(making / room.ABOUT, ABOUT)
         write_tensors(making / room.STORED, GOOD)
-    assert len(Remembered.load(tmp_path / "kept")) == 4
+    assert len(Datastore.load(tmp_path / "kept")) == 4
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_a_folder_of_a_stranger_is_refused_in_one_line(tmp_path, about, arrays, 
         write_json(making / room.ABOUT, about)
         write_tensors(making / room.STORED, arrays)
     with pytest.raises(CheckpointError, match=line) as caught:
-        Remembered.load(tmp_path / "kept")
+        Datastore.load(tmp_path / "kept")
     assert "\n" not in str(caught.value)
 
 
@@ -421,9 +421,9 @@ def test_ids_beyond_the_vocabulary_are_refused(guesser, remembered):
 
 def test_a_folder_of_something_else_is_refused(tmp_path, model_folders):
     with pytest.raises(CheckpointError, match="holds nothing remembered"):
-        Remembered.load(model_folders["translate"])
+        Datastore.load(model_folders["translate"])
     with pytest.raises(CheckpointError, match="is no folder"):
-        Remembered.load(tmp_path / "nowhere")
+        Datastore.load(tmp_path / "nowhere")
 
 
 def test_what_is_saved_says_what_it_is(remembered, tmp_path):

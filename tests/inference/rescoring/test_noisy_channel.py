@@ -125,8 +125,8 @@ def test_one_cut_short_and_one_with_a_prefix_are_ranked_too(guesser, sources):
 
 
 def test_parts_that_are_off_are_off_on_the_way_back(guesser, sources):
-    off = [("cross", 0, 0), ("encoder", 1, 1)]
-    found = guesser.translate(sources[0], backwards=1.0, off=off)
+    ablate = [("cross", 0, 0), ("encoder", 1, 1)]
+    found = guesser.translate(sources[0], backwards=1.0, ablate=ablate)
     whole = back_by_hand(guesser, sources[0], found)
     assert abs(found.back_score - whole) > 1e-4
 

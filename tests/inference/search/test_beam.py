@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from regard.errors import SettingError
 from regard.inference.search.beam import Beam, BeamSettings
-from regard.inference.search.constraints import Limits
+from regard.inference.search.constraints import Constraints
 from regard.inference.search.decoding import beam_search, greedy, run
 from regard.inference.search.requests import Request
-from regard.inference.search.selection import judge
+from regard.inference.search.selection import select_beams
 
 END = 0
 
@@ -36,7 +36,7 @@ def forbidden(held, ids, settings):
         return True
     if any(tuple(whole[-len(word) :]) == word for word in settings.forbidden):
         return True
-    size = settings.no_repeat_ngram
+    size = settings.no_repeat_ngram_size
     grams = [tuple(whole[i : i + size]) for i in range(len(whole) - size + 1)] if size else []
     return bool(grams) and grams[-1] in grams[:-1]
 
@@ -90,7 +90,7 @@ def some_settings(draw):
         end=draw(st.sampled_from([(), (END,), (END, 3)])),
         stop=draw(st.lists(word, max_size=2)),
         forbidden=draw(st.lists(word, max_size=3)),
-        no_repeat_ngram=draw(st.sampled_from([None, None, 1, 2, 3])),
+        no_repeat_ngram_size=draw(st.sampled_from([None, None, 1, 2, 3])),
     )
 
 
@@ -140,10 +140,10 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_there_is(fake, seed, alpha):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 3.0])
 def test_a_beam_of_one_is_greedy(fake, alpha):
-    shared = dict(max_length=9, end=END, length_penalty=alpha, no_repeat_ngram=3)
+    shared = dict(max_length=9, end=END, length_penalty=alpha, no_repeat_ngram_size=3)
     prefixes = [[1 + i % 4] * (1 + i % 3) + [i % 7 + 1] for i in range(30)]
     wide = beam_search(fake(8), [Request(p, BeamSettings(beams=1, **shared)) for p in prefixes])
-    narrow = greedy(fake(8), [Request(p, Limits(**shared)) for p in prefixes])
+    narrow = greedy(fake(8), [Request(p, Constraints(**shared)) for p in prefixes])
     for one, other in zip(wide, narrow, strict=True):
         assert one.best.ids.tolist() == other.best.ids.tolist()
         assert one.best.score == other.best.score
@@ -251,7 +251,7 @@ def test_forbidden_words_are_avoided_and_nothing_is_renormalised(fake):
 def test_no_ngram_stands_twice(fake):
     assert told(garden(fake, prefix=(1, 2), forbidden=[(2, 0)])) == [[3, 0]]
     assert told(garden(fake, prefix=(1, 2), min_length=1)) == [[2, 0]]
-    assert told(garden(fake, prefix=(1, 2), min_length=1, no_repeat_ngram=1)) == [[3, 0]]
+    assert told(garden(fake, prefix=(1, 2), min_length=1, no_repeat_ngram_size=1)) == [[3, 0]]
 
 
 def test_a_stop_sequence_ends_a_hypothesis(fake):
@@ -274,7 +274,7 @@ def test_the_verdict_on_many_equals_is_that_of_a_stable_order():
     scores = -random.integers(0, 4, (5, 300)).astype(float)
     enders = random.random(scores.shape) < 0.2
     beams = np.array([1, 5, 30, 90, 299])
-    verdict = judge(scores, enders, beams)
+    verdict = select_beams(scores, enders, beams)
     for row, count in enumerate(beams):
         order = sorted(range(300), key=lambda place, row=row: -scores[row, place])
         goers = [place for place in order if not enders[row, place]][:count]

@@ -8,7 +8,7 @@ import pytest
 
 from regard.errors import CheckpointError, SettingError, UsageError
 from regard.inference.search.beam import Beam, BeamSettings
-from regard.inference.search.constraints import Limits
+from regard.inference.search.constraints import Constraints
 from regard.inference.search.decoding import as_they_finish, beam_search, greedy, run, sample
 from regard.inference.search.requests import Request
 from regard.inference.search.sampling import Sampling, SamplingSettings
@@ -32,7 +32,7 @@ def greedy_by_hand(stepper, prefix, limits, source=()):
 
 
 def test_greedy_takes_the_likeliest_id_and_keeps_the_order(fake):
-    limits = Limits(end=END, max_length=9)
+    limits = Constraints(end=END, max_length=9)
     requests = [Request(words(1 + i % 4), limits, source=words(3)) for i in range(20)]
     stepper = fake(12)
     for request, answer in zip(requests, greedy(stepper, requests), strict=True):
@@ -59,10 +59,10 @@ def test_a_score_is_that_of_a_forced_pass(fake):
 
 
 MIXED = [
-    Limits(end=END, max_length=8),
+    Constraints(end=END, max_length=8),
     SamplingSettings(end=END, max_length=8, seed=1),
     SamplingSettings(end=END, max_length=6, temperature=0.7, top_k=3, seed=2),
-    SamplingSettings(end=END, max_length=8, top_p=0.7, seed=3, no_repeat_ngram=2),
+    SamplingSettings(end=END, max_length=8, top_p=0.7, seed=3, no_repeat_ngram_size=2),
     SamplingSettings(end=[END, 5], max_length=9, min_p=0.2, seed=4, forbidden=[3, (4, 2)]),
     SamplingSettings(end=END, max_length=7, repetition_penalty=1.7, seed=5, min_length=3),
     SamplingSettings(end=END, max_length=7, temperature=0, repetition_penalty=1.7),
@@ -72,7 +72,7 @@ BEAMS = [
     BeamSettings(end=END, max_length=8),
     BeamSettings(end=END, max_length=6, beams=1, min_length=2),
     BeamSettings(end=[END, 4], max_length=9, beams=7, n_best=3, length_penalty=0.0),
-    BeamSettings(end=END, max_length=7, beams=2, no_repeat_ngram=2, forbidden=[3, (4, 2)]),
+    BeamSettings(end=END, max_length=7, beams=2, no_repeat_ngram_size=2, forbidden=[3, (4, 2)]),
     BeamSettings(end=END, max_length=9, beams=3, stop=[(2, 1), (7,)], patience=2.0, tree=True),
     BeamSettings(end=END, max_length=8, beams=3, patience=None, length_penalty=1.5),
 ]
@@ -115,7 +115,7 @@ def test_an_answer_does_not_depend_on_its_neighbours(fake, kind, settings, way, 
 def test_answers_come_as_they_finish_and_only_so_many_run(fake):
     stepper = fake(12)
     lengths = [5, 1, 3, 1, 2]
-    requests = (Request([1], Limits(max_length=length)) for length in lengths)
+    requests = (Request([1], Constraints(max_length=length)) for length in lengths)
     answers = list(as_they_finish(Sampling(stepper), requests, together=2))
     assert [len(answer.best.ids) for answer in answers] == [1, 3, 5, 1, 2]
     assert stepper.steps == sum(lengths)  # rows that had finished were stepped no more
@@ -143,7 +143,7 @@ def test_a_cancelled_request_leaves_at_once_with_what_it_has(fake, kind, setting
     assert stepper.rows == 0
 
 
-@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Limits()), (Beam, BeamSettings())])
+@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Constraints()), (Beam, BeamSettings())])
 def test_the_models_own_limit_is_kept(fake, kind, settings):
     answers = run(kind(fake(limit=5)), [Request([1, 2, 3], settings), Request([1], settings)])
     assert [len(answer.best.ids) for answer in answers] == [2, 4]
@@ -154,7 +154,7 @@ def test_the_models_own_limit_is_kept(fake, kind, settings):
     assert search.active == []
 
 
-@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Limits()), (Beam, BeamSettings())])
+@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Constraints()), (Beam, BeamSettings())])
 def test_a_hook_sees_what_was_generated_and_stops_the_row(fake, kind, settings):
     seen = []
 
@@ -174,10 +174,10 @@ def test_a_hook_sees_what_was_generated_and_stops_the_row(fake, kind, settings):
 
 @pytest.mark.parametrize(
     ("kind", "settings"),
-    [(Sampling, Limits()), (Sampling, SamplingSettings(top_p=0.9)), (Beam, BeamSettings(n_best=2))],
+    [(Sampling, Constraints()), (Sampling, SamplingSettings(top_p=0.9)), (Beam, BeamSettings(n_best=2))],
 )
 def test_a_row_that_may_say_nothing_is_stuck(fake, kind, settings):
-    settings = settings.changed(no_repeat_ngram=1, max_length=20)
+    settings = settings.changed(no_repeat_ngram_size=1, max_length=20)
     answer = run(kind(fake(4)), [Request([1, 2], settings)])[0]
     assert [sorted(result.ids.tolist()) for result in answer.results] == [[0, 3]] * len(answer.results)
     assert {result.reason for result in answer.results} == {"stuck"}
@@ -186,7 +186,7 @@ def test_a_row_that_may_say_nothing_is_stuck(fake, kind, settings):
 
 
 @pytest.mark.parametrize(
-    "settings", [Limits(), SamplingSettings(), SamplingSettings(top_k=2), BeamSettings()]
+    "settings", [Constraints(), SamplingSettings(), SamplingSettings(top_k=2), BeamSettings()]
 )
 def test_a_model_that_answers_nan_is_refused(fake, settings):
     search = Beam if isinstance(settings, BeamSettings) else Sampling
@@ -206,7 +206,7 @@ def test_greedy_has_no_temperature(fake):
     requests = [Request([1], SamplingSettings(max_length=20, temperature=3.0, seed=4))]
     cold = greedy(fake(), requests)[0]
     assert cold.request is requests[0]
-    assert cold.best.ids.tolist() == greedy_by_hand(fake(), [1], Limits(max_length=20))
+    assert cold.best.ids.tolist() == greedy_by_hand(fake(), [1], Constraints(max_length=20))
     assert sample(fake(), requests)[0].best.ids.tolist() != cold.best.ids.tolist()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from regard.errors import SettingError
 from regard.inference.search.beam import Beam, BeamSettings
-from regard.inference.search.constraints import Limits
+from regard.inference.search.constraints import Constraints
 from regard.inference.search.requests import Request
 from regard.inference.search.sampling import Sampling, SamplingSettings
 
@@ -15,28 +15,32 @@ NAN, INFINITY = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("kind", "settings", "message"),
     [
-        (Limits, dict(max_length=0), r"max_length \(0\) must lie between 1 and"),
-        (Limits, dict(max_length=-3), r"max_length \(-3\)"),
-        (Limits, dict(max_length=1 << 40), r"max_length \(1099511627776\)"),
-        (Limits, dict(max_length=2.5), r"max_length \(2.5\): input should be a valid integer"),
-        (Limits, dict(max_length=True), r"max_length \(True\)"),
-        (Limits, dict(min_length=-1), r"min_length \(-1\)"),
+        (Constraints, dict(max_length=0), r"max_length \(0\) must lie between 1 and"),
+        (Constraints, dict(max_length=-3), r"max_length \(-3\)"),
+        (Constraints, dict(max_length=1 << 40), r"max_length \(1099511627776\)"),
+        (Constraints, dict(max_length=2.5), r"max_length \(2.5\): input should be a valid integer"),
+        (Constraints, dict(max_length=True), r"max_length \(True\)"),
+        (Constraints, dict(min_length=-1), r"min_length \(-1\)"),
         (
-            Limits,
+            Constraints,
             dict(min_length=9, max_length=8),
             r"min_length \(9\) must not be above max_length \(8\); lower",
         ),
-        (Limits, dict(end=-1), r"end \(-1\) must hold ids, 0 or more; ask the tokenizer"),
-        (Limits, dict(end="</s>"), r"end \('</s>'\): input should be a valid tuple"),
-        (Limits, dict(end=[1, 2.5]), r"end.1 \(2.5\)"),
-        (Limits, dict(stop=[()]), "stop holds an empty sequence; leave it out"),
-        (Limits, dict(stop=[(1, -4)]), r"stop \(-4\)"),
-        (Limits, dict(forbidden=[[1], "x"]), "forbidden"),
-        (Limits, dict(forbidden=7), r"forbidden \(7\)"),
-        (Limits, dict(no_repeat_ngram=0), r"no_repeat_ngram \(0\) .* leave it out to allow every repetition"),
-        (Limits, dict(length_penalty=-0.5), r"length_penalty \(-0.5\)"),
-        (Limits, dict(length_penalty=NAN), r"length_penalty \(nan\): input should be a finite number"),
-        (Limits, dict(lenght_penalty=1.0), "did you mean length_penalty"),
+        (Constraints, dict(end=-1), r"end \(-1\) must hold ids, 0 or more; ask the tokenizer"),
+        (Constraints, dict(end="</s>"), r"end \('</s>'\): input should be a valid tuple"),
+        (Constraints, dict(end=[1, 2.5]), r"end.1 \(2.5\)"),
+        (Constraints, dict(stop=[()]), "stop holds an empty sequence; leave it out"),
+        (Constraints, dict(stop=[(1, -4)]), r"stop \(-4\)"),
+        (Constraints, dict(forbidden=[[1], "x"]), "forbidden"),
+        (Constraints, dict(forbidden=7), r"forbidden \(7\)"),
+        (
+            Constraints,
+            dict(no_repeat_ngram_size=0),
+            r"no_repeat_ngram_size \(0\) .* leave it out to allow every repetition",
+        ),
+        (Constraints, dict(length_penalty=-0.5), r"length_penalty \(-0.5\)"),
+        (Constraints, dict(length_penalty=NAN), r"length_penalty \(nan\): input should be a finite number"),
+        (Constraints, dict(lenght_penalty=1.0), "did you mean length_penalty"),
         (SamplingSettings, dict(temperature=NAN), r"temperature \(nan\)"),
         (SamplingSettings, dict(temperature=INFINITY), r"temperature \(inf\)"),
         (SamplingSettings, dict(temperature=-1), r"temperature \(-1.0\) .* 0 takes the likeliest id"),
@@ -75,10 +79,10 @@ def test_a_hostile_setting_is_one_line(kind, settings, message):
 )
 def test_ids_that_are_none_are_refused(prefix, source, message):
     with pytest.raises(SettingError, match=message):
-        Request(prefix, Limits(), source)
+        Request(prefix, Constraints(), source)
 
 
-@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Limits()), (Beam, BeamSettings())])
+@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Constraints()), (Beam, BeamSettings())])
 @pytest.mark.parametrize(
     ("prefix", "changes", "message"),
     [
@@ -100,18 +104,18 @@ def test_ids_beyond_the_vocabulary_are_refused_before_anything_runs(
 
 
 def test_what_does_not_fit_together_is_refused(fake):
-    with pytest.raises(SettingError, match=r"settings \(Limits\) must be BeamSettings"):
-        Beam(fake()).admit([Request([1], Limits())])
+    with pytest.raises(SettingError, match=r"settings \(Constraints\) must be BeamSettings"):
+        Beam(fake()).admit([Request([1], Constraints())])
     with pytest.raises(SettingError, match=r"settings \(BeamSettings\) must be Limits or SamplingSettings"):
         Sampling(fake()).admit([Request([1], BeamSettings())])
     with pytest.raises(SettingError, match="some requests have a source and some have none"):
-        Sampling(fake()).admit([Request([1], Limits()), Request([1], Limits(), source=[2])])
+        Sampling(fake()).admit([Request([1], Constraints()), Request([1], Constraints(), source=[2])])
 
 
 def test_ids_may_come_in_any_form():
     array = np.array([3, 4], dtype=np.uint16)
-    limits = Limits(end=np.int64(2), stop=[array, [1], 5], forbidden=np.array([7, 8]))
+    limits = Constraints(end=np.int64(2), stop=[array, [1], 5], forbidden=np.array([7, 8]))
     assert (limits.end, limits.stop, limits.forbidden) == ((2,), ((3, 4), (1,), (5,)), ((7,), (8,)))
-    assert Limits(end=array).end == (3, 4)
+    assert Constraints(end=array).end == (3, 4)
     assert Request(array, limits).prefix.dtype == np.int64
     assert limits.changed(max_length=3).stop == limits.stop

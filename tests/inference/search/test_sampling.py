@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.engine.stepper import Choices
-from regard.inference.search.constraints import Limits, begin
+from regard.inference.search.constraints import Constraints, begin
 from regard.inference.search.decoding import greedy, run, sample
 from regard.inference.search.requests import Request
-from regard.inference.search.sampling import Heap, Sampling, SamplingSettings, _taste, choose, weights
+from regard.inference.search.sampling import PrefixSums, Sampling, SamplingSettings, _taste, choose, weights
 
 CHANCES = np.array([0.4, 0.05, 0.3, 0.15, 0.1])
 
@@ -60,14 +60,14 @@ def test_top_p_takes_no_more_than_it_needs():
     assert weights(np.log([[0.25, 0.5, 0.25]]), taste).tolist() == [[0, 1, 0]]
 
 
-@given(seed=st.integers(0, 9999), columns=st.integers(1, 1000), luck=st.floats(0, 1, exclude_max=True))
-def test_a_heap_is_passed_where_the_running_sum_passes(seed, columns, luck):
+@given(seed=st.integers(0, 9999), columns=st.integers(1, 1000), uniforms=st.floats(0, 1, exclude_max=True))
+def test_a_heap_is_passed_where_the_running_sum_passes(seed, columns, uniforms):
     random = np.random.default_rng(seed)
     weight = random.random((3, columns)) * (random.random((3, columns)) < 0.2)
     weight[:, random.integers(columns)] = 1
-    heap = Heap(weight)
+    heap = PrefixSums(weight)
     assert heap.total == pytest.approx(weight.sum(1))
-    for share in (luck, 0.0, 1 - 2**-53, 1.0):
+    for share in (uniforms, 0.0, 1 - 2**-53, 1.0):
         found = heap.passing(share * heap.total)
         assert (weight[np.arange(3), found] > 0).all()
         sums = np.cumsum(weight, axis=1)
@@ -160,7 +160,7 @@ def test_a_penalty_counts_once_however_often_an_id_stands(fake):
 
 def test_equally_likely_ids_go_to_the_lower(fake):
     even = {(1,): [0.1, 0.3, 0.3, 0.3]}
-    cold = greedy(fake(4, table=even), [Request([1], Limits(max_length=1))])[0]
+    cold = greedy(fake(4, table=even), [Request([1], Constraints(max_length=1))])[0]
     assert cold.best.ids.tolist() == [1]
     for seed in range(20):
         for settings in (dict(top_k=1), dict(top_p=0.2), dict(min_p=1.0, top_k=1), dict(temperature=0)):
@@ -172,7 +172,7 @@ def test_equally_likely_ids_go_to_the_lower(fake):
 
 def test_what_is_forbidden_is_never_drawn(fake):
     settings = SamplingSettings(
-        max_length=200, forbidden=[2, (3, 4)], temperature=5.0, no_repeat_ngram=4, seed=8
+        max_length=200, forbidden=[2, (3, 4)], temperature=5.0, no_repeat_ngram_size=4, seed=8
     )
     ids = sample(fake(6), [Request([3], settings)])[0].best.ids.tolist()
     assert 2 not in ids
@@ -197,7 +197,9 @@ def test_a_stop_sequence_ends_a_row(fake):
     cycle = {(1, *([2, 3, 4] * 5)[:n]): np.eye(5)[2 + n % 3] for n in range(12)}
 
     def said(**limits):
-        return run(Sampling(fake(5, table=cycle)), [Request([1], Limits(max_length=10, **limits))])[0].best
+        return run(Sampling(fake(5, table=cycle)), [Request([1], Constraints(max_length=10, **limits))])[
+            0
+        ].best
 
     assert said().reason == "length"
     result = said(stop=[(3, 4)])

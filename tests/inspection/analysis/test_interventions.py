@@ -74,12 +74,12 @@ def test_a_decoder_row_cannot_attend_to_later_tokens(words):
         check_intervention(model, Intervention("decoder", 0, 0, 1, (0.5, 0.4, 0.1)))
 
 
-@pytest.mark.parametrize("off", [(), [("cross", 0, 1), "scaling"]])
-def test_a_patch_that_changes_nothing_leaves_the_default_translation(translator, toy_pairs, off):
+@pytest.mark.parametrize("ablate", [(), [("cross", 0, 1), "scaling"]])
+def test_a_patch_that_changes_nothing_leaves_the_default_translation(translator, toy_pairs, ablate):
     patch = {"decoder.0.attention.weights": lambda weights: weights}
     for text, _ in toy_pairs(5, 9):
-        expected = translator.translate(text, off=off).tokens.ids.tolist()
-        assert translate_by_default(translator, text, off, patch) == expected
+        expected = translator.translate(text, ablate=ablate).tokens.ids.tolist()
+        assert translate_by_default(translator, text, ablate, patch) == expected
 
 
 def test_the_translation_under_interventions_is_scored_as_the_recorded_pass(translator, toy_pairs):

@@ -31,7 +31,7 @@ def test_a_small_map_holds_the_largest_weights(shape):
 
 @pytest.mark.parametrize("at_once", [1, 4000, 1 << 28])
 def test_layers_seen_a_few_at_a_time_are_the_same(words, monkeypatch, at_once):
-    seen = inspected(words, off=[("encoder", 0, 1), "scaling"])
+    seen = inspected(words, ablate=[("encoder", 0, 1), "scaling"])
     expected = {(kind, layer): seen.attention(kind, layer) for kind in seen.kinds for layer in range(2)}
     monkeypatch.setattr(seen.recording, "holds_weights", False)
     monkeypatch.setattr(module, "AT_ONCE", at_once)

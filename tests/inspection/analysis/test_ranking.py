@@ -105,13 +105,13 @@ def test_switching_off_is_zeroing_columns_of_w_o(words, part):
 
 def test_whether_the_translation_flips(words):
     translator = subject(words)
-    seen, off = inspect(translator, ENGLISH), [("cross", n, h) for n in range(2) for h in range(4)]
-    effect = ablate(seen, off)
+    seen, heads = inspect(translator, ENGLISH), [("cross", n, h) for n in range(2) for h in range(4)]
+    effect = ablate(seen, heads)
     assert effect.text == translator.translate(ENGLISH).text == seen.target.text
-    assert effect.text_without == translator.translate(ENGLISH, off=off).text
+    assert effect.text_without == translator.translate(ENGLISH, ablate=heads).text
     assert effect.flips == (effect.text != effect.text_without)
     assert not ablate(seen, []).flips
-    assert json.loads(json.dumps(effect.as_dict()))["off"][0] == "cross.0.0"
+    assert json.loads(json.dumps(effect.as_dict()))["ablated"][0] == "cross.0.0"
     with pytest.raises(RegardError, match="neither 'large' nor 'elle' is in"):
         ablate(inspected(words), [("cross", 0, 0)], words=("large", "elle"))
     with pytest.raises(RegardError, match="'xyz' is not in the vocabulary"):
@@ -124,7 +124,7 @@ def test_every_head_off_by_itself(words):
     assert len(effects) == 24
     assert all(a.change <= b.change for a, b in pairwise(effects))
     first = effects[0]
-    assert first.without == pytest.approx(seen.again(off=first.off).log_probability)
+    assert first.without == pytest.approx(seen.again(ablate=first.ablated).log_probability)
     writer = inspected(words, family="decoder-only")
     assert len(ablate_each_head(writer)) == 8
     assert ablate(writer, ["scaling"]).text is None

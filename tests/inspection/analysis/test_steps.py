@@ -87,12 +87,12 @@ def test_a_row_pulled_by_hand_shows_where_it_departs(words):
 
 @pytest.mark.parametrize("variant", ["paper", "pre", "llama"])
 def test_what_is_switched_off_is_left_out(words, variant):
-    heads = inspected(words, variant, off=[("encoder", 1, 2)]).steps("encoder", 1, 2, 3)
+    heads = inspected(words, variant, ablate=[("encoder", 1, 2)]).steps("encoder", 1, 2, 3)
     assert heads.agree
     assert not heads["head"].value.any()
     assert "switched off" in heads["head"].saying
     for part in ("scaling", "positions", "residual", "norm"):
-        steps = inspected(words, variant, off=[part]).steps("encoder", 1, 2, 3)
+        steps = inspected(words, variant, ablate=[part]).steps("encoder", 1, 2, 3)
         assert steps.agree, part
         names = [step.name for step in steps]
         assert part != "norm" or not {"norm", "normed"} & set(names)

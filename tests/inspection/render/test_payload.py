@@ -71,8 +71,8 @@ def test_every_family_is_described(words, family):
 
 
 def test_what_is_off_is_told_as_it_was_asked(words):
-    told = described(inspected(words, off=[("encoder", 1, 2), "scaling"]))
-    assert told["off"] == [["encoder", 1, 2], "scaling"]
+    told = described(inspected(words, ablate=[("encoder", 1, 2), "scaling"]))
+    assert told["ablated"] == [["encoder", 1, 2], "scaling"]
     assert told["divisor"] == 1.0
 
 

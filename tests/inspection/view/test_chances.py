@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from regard.inference.search.sampling import Taste, weights
+from regard.inference.search.sampling import SamplingParameters, weights
 
 ASK = "it.distribution(asked.logits, it.rank(asked.logits), asked.rules)"
 LOGITS = np.random.default_rng(3).normal(0, 3, 200)
@@ -14,7 +14,7 @@ LOGITS = np.random.default_rng(3).normal(0, 3, 200)
 def expected(logits: np.ndarray, temperature: float, top_k: int, top_p: float) -> np.ndarray:
     """What the command line would draw from, by id."""
     one = np.ones(1)
-    taste = Taste(
+    taste = SamplingParameters(
         cold=one == 0,
         picky=np.array([top_k > 0 or top_p < 1]),
         temperature=one * temperature,
@@ -22,7 +22,7 @@ def expected(logits: np.ndarray, temperature: float, top_k: int, top_p: float) -
         top_p=one * top_p,
         min_p=one * 0,
         penalty=one,
-        luck=one[:, None],
+        uniforms=one[:, None],
         enough=one * len(logits),
     )
     found = weights(logits[None] - np.logaddexp.reduce(logits), taste)[0]

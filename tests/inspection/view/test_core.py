@@ -33,7 +33,7 @@ def colours(scale):
 def test_an_address_is_read_as_it_was_written(run):
     values = {
         "model": "demo", "text": "a & b = <c> #1", "layer": 0, "words": False, "temperature": 0.7,
-        "off": [["encoder", 2, 1], "scaling"], "interventions": [{"kind": "cross", "row": [0.5, 0.5]}],
+        "ablate": [["encoder", 2, 1], "scaling"], "interventions": [{"kind": "cross", "row": [0.5, 0.5]}],
         "heads": [0, 3], "own": "kept as text",
     }  # fmt: skip
     assert run("state.js", "it.readAddress(it.writeAddress(asked))", **values) == values
@@ -41,7 +41,7 @@ def test_an_address_is_read_as_it_was_written(run):
 
 def test_a_broken_address_is_read_as_far_as_it_goes(run):
     told = run(
-        "state.js", "it.readAddress(asked.hash)", hash="#layer=two&head=1&interventions=[&off=,&toString=1"
+        "state.js", "it.readAddress(asked.hash)", hash="#layer=two&head=1&interventions=[&ablate=,&toString=1"
     )
     assert told == {"head": 1, "toString": "1"}
 
