@@ -31,9 +31,9 @@ from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
 from regard.runs.text_folder import key_of
 from regard.runs.toml import merged
 from regard.runs.validation import build_validate, check_watched
-from regard.text.augment.bidirectional import both_ways
-from regard.text.augment.bpe_dropout import respelled
-from regard.text.augment.word_dropout import hiding
+from regard.text.augment.bidirectional import Bidirectional
+from regard.text.augment.bpe_dropout import BPEDropout
+from regard.text.augment.word_dropout import WordDropout
 from regard.text.lines import Paths
 from regard.training.changes import Changes
 from regard.training.checkpoint_manager import CheckpointManager, megabytes
@@ -301,21 +301,18 @@ def _trainer(
     model = (make_model(recipe, words) if config is None else build_model(config)).to(training.device)
     train, valid = (key_of(data.identity) for data in (material.train, material.valid.data))
     identity = Identity(recipe, TextIdentity(train, valid, files))
-    data = respelled(
-        material.train,
-        training.respell,
-        words.tokenizers,
-        material.context - 1,
-        training.seed,
-        training.respell_epochs,
-    )
-    data = both_ways(data, training.both_ways, words.tokenizers)
     batches = TASKS.find(recipe.objective).batches(
-        data, words, material.context, training.tokens, training.seed
+        material.train, words, material.context, training.tokens, training.seed
     )
+    longest, epochs = material.context - 1, training.respell_epochs
+    augmentations = [
+        BPEDropout(training.respell, words.tokenizers, longest, training.seed, epochs),
+        Bidirectional(training.both_ways, words.tokenizers),
+        WordDropout(training.hide, words.tokenizers, training.seed),
+    ]
     return Trainer(
         build_objective(recipe.objective, model, training.smoothing, training.agree),
-        hiding(batches, training.hide, words.tokenizers, training.seed),
+        batches.augmented(augmentations),
         training,
         out=folder.path,
         validate=build_validate(recipe, material),

@@ -1,6 +1,7 @@
-"""Batches of about equal work in an order that seed and epoch alone decide, resumable at any of them.
+"""Batches of similar length, resumable at any batch.
 
-A step is one list of examples; whoever trains may cut its batch into smaller ones, or among machines.
+Seed and epoch alone decide which examples form a batch and in which order the batches come. A batch is the
+data of one training step; the Trainer may split it into smaller ones.
 """
 
 from __future__ import annotations
@@ -23,193 +24,236 @@ from regard.text.collate import (
     collate_pairs,
     collate_windows,
 )
-from regard.text.token_files import Data, Sequences
+from regard.text.token_files import Data
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
-Made = TypeVar("Made", bound=Batch)
-Given = TypeVar("Given", bound=Batch, covariant=True)
+BatchType = TypeVar("BatchType", bound=Batch)
+BatchType_co = TypeVar("BatchType_co", bound=Batch, covariant=True)
 
 
-class BatchSource(Protocol[Given]):
-    """What training takes its batches from: endless, and able to go on from where it stood.
+class BatchSource(Protocol[BatchType_co]):
+    """An endless, resumable source of training batches.
 
-    After `restore(state)` of an equal source, `next` gives what it would have given when `state` was asked.
+    After `restore(state)`, an equal source continues with the batch that followed when `state` was called.
     """
 
     @property
     def epoch(self) -> int:
-        """The pass over the data, from 0, that the latest batch belongs to."""
+        """The epoch, from 0, of the latest batch."""
         ...
 
-    def next(self) -> Given:
+    def next(self) -> BatchType_co:
         """The batch of the next step."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Where the source stands, as a few values that JSON can hold."""
+        """The position in the data, as JSON values."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Stand where that state says."""
+        """Continue from a saved position."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """The steps of one epoch: step i takes the examples `order[bounds[i] : bounds[i + 1]]`."""
+class BatchSampler:
+    """The batches of one epoch: batch i has the examples `order[bounds[i] : bounds[i + 1]]`."""
 
     order: np.ndarray
     bounds: np.ndarray
-    padding: float = 0.0
+    padding: float = 0.0  # share of cells without a token
 
     def __len__(self) -> int:
         return len(self.bounds) - 1
 
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.order[self.bounds[index] : self.bounds[index + 1]]
+
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """One step's examples by number, and where in training it falls."""
+class SampledBatch:
+    """The examples of one batch by number, its epoch, and its index in the epoch."""
 
     epoch: int
     index: int
     examples: np.ndarray
 
 
-class Batches(Generic[Made]):
-    """A BatchSource made of a plan for each epoch and a way to fetch a step's batch."""
+class Augmentation(Protocol):
+    """A random change of the training data; the same epoch, index and seed give the same change.
 
-    def __init__(self, plan: Callable[[int], Plan], fetch: Callable[[Step], Made], identity: dict[str, Any]):
-        self._make_plan = plan
-        self.fetch = fetch
-        self._identity = identity
-        self._stand_at(0, 0)
+    A class derived from it overrides the method it needs.
+    """
+
+    def augment_data(self, data: Data) -> Data:
+        """The data with other examples or other tokens, before they are sampled by length."""
+        return data
+
+    def augment_batch(self, batch: BatchType, sampled: SampledBatch) -> BatchType:
+        """A padded batch with other tokens."""
+        return batch
+
+
+class Batches(Generic[BatchType]):
+    """A BatchSource that samples the batches of each epoch from a data set and collates them.
+
+    `sample(data, epoch)` gives the batches of an epoch, `collate(data, sampled)` the arrays of one of them.
+    `settings` are compared when a saved position is restored.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        sample: Callable[[Data, int], BatchSampler],
+        collate: Callable[[Data, SampledBatch], BatchType],
+        settings: dict[str, Any],
+        augmentations: Sequence[Augmentation] = (),
+    ):
+        self.data, self.settings, self.augmentations = data, settings, augmentations
+        self._sample, self._collate = sample, collate
+        self._seek(0, 0)
+
+    def augmented(self, augmentations: Sequence[Augmentation]) -> Batches[BatchType]:
+        """The same source with these augmentations, applied in their order."""
+        data = self.data
+        for augmentation in augmentations:
+            data = augmentation.augment_data(data)
+        return Batches(data, self._sample, self._collate, self.settings, augmentations)
 
     @property
     def epoch(self) -> int:
-        """The pass over the data, from 0, that the latest batch belongs to."""
+        """The epoch, from 0, of the latest batch."""
         return self._epoch
 
     @property
     def padding(self) -> float:
-        """The share of this epoch's cells that hold no token."""
-        return self._plan.padding
+        """The share of cells without a token in the batches of this epoch."""
+        return self._sampler.padding
 
     def __len__(self) -> int:
-        """How many steps this epoch has."""
-        return len(self._plan)
+        """The number of batches in this epoch."""
+        return len(self._sampler)
 
-    def next_step(self) -> Step:
-        """The examples of the next step, which counts as taken."""
-        if self._index == len(self._plan):
-            self._stand_at(self._epoch + 1, 0)
-        begin, end = self._plan.bounds[self._index : self._index + 2]
-        step = Step(self._epoch, self._index, self._plan.order[begin:end])
+    def next(self) -> BatchType:
+        """The batch of the next step; the first batch of the next epoch follows the last of this one."""
+        if self._index == len(self._sampler):
+            self._seek(self._epoch + 1, 0)
+        sampled = SampledBatch(self._epoch, self._index, self._sampler[self._index])
         self._index += 1
-        return step
+        return self.fetch(sampled)
 
-    def next(self) -> Made:
-        """The batch of the next step; after an epoch's last comes the next epoch's first."""
-        return self.fetch(self.next_step())
+    def fetch(self, sampled: SampledBatch) -> BatchType:
+        """The arrays of a sampled batch, augmented."""
+        batch = self._collate(self.data, sampled)
+        for augmentation in self.augmentations:
+            batch = augmentation.augment_batch(batch, sampled)
+        return batch
 
-    def __iter__(self) -> Iterator[Made]:
-        """The rest of this epoch, or all of the next one where this one is done."""
+    def __iter__(self) -> Iterator[BatchType]:
+        """The rest of this epoch, or the whole next epoch if this one is complete."""
         yield self.next()
-        while self._index < len(self._plan):
+        while self._index < len(self._sampler):
             yield self.next()
 
     def state(self) -> dict[str, Any]:
-        """Where the source stands, as a few values that JSON can hold."""
-        return {"epoch": self._epoch, "index": self._index, **self._identity}
+        """The position in the data, as JSON values."""
+        return {"epoch": self._epoch, "index": self._index, **self._identity()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Stand where that state says, without reading what came before."""
-        for name, value in self._identity.items():
+        """Continue from a saved position, without reading the batches before it."""
+        for name, value in self._identity().items():
             if state.get(name) != value:
                 raise CheckpointError(
                     f"the saved order of batches has {name} {state.get(name)!r} and this one {value!r}; "
-                    "go on with the same data and settings, or start a new run"
+                    "resume with the same data and settings, or start a new run"
                 )
         epoch, index = state.get("epoch"), state.get("index")
         if not isinstance(epoch, int) or not isinstance(index, int) or epoch < 0 or index < 0:
             raise CheckpointError(
-                f"the saved order of batches has no place: epoch {epoch!r}, index {index!r}"
+                f"the saved position in the data is not valid: epoch {epoch!r}, index {index!r}; "
+                "resume from another checkpoint"
             )
-        self._stand_at(epoch, index)
+        self._seek(epoch, index)
 
-    def _stand_at(self, epoch: int, index: int) -> None:
-        self._epoch, self._index, self._plan = epoch, index, self._make_plan(epoch)
-        if index > len(self._plan):
-            raise CheckpointError(f"epoch {epoch} has {len(self._plan)} steps, so none has number {index}")
+    def _identity(self) -> dict[str, Any]:
+        return {"data": self.data.identity, **self.settings}
+
+    def _seek(self, epoch: int, index: int) -> None:
+        self._epoch, self._index, self._sampler = epoch, index, self._sample(self.data, epoch)
+        if index > len(self._sampler):
+            raise CheckpointError(
+                f"the saved position is batch {index} of epoch {epoch}, which has {len(self._sampler)} "
+                "batches; resume from another checkpoint"
+            )
 
 
 def parallel_batches(
-    data: Data, tokenizers: Tokenizers, tokens: int = 4096, seed: int = 1
+    data: Data, tokenizers: Tokenizers, batch_tokens: int = 4096, seed: int = 1
 ) -> Batches[ParallelBatch]:
-    """Pairs of about equal length; no side of a batch has more than `tokens` cells."""
-    sides = (data["source"], data["target"])
+    """Pairs of similar length; no side of a batch has more than `batch_tokens` cells."""
 
-    def fetch(step: Step) -> ParallelBatch:
-        sources, targets = (side.texts(step.examples, step.epoch) for side in sides)
+    def collate(data: Data, sampled: SampledBatch) -> ParallelBatch:
+        sources, targets = (data[side].take(sampled.examples, sampled.epoch) for side in ("source", "target"))
         return collate_pairs(sources, targets, tokenizers.source, tokenizers.target)
 
-    return _by_length(data, sides, 1, tokens, seed, fetch)
+    return _by_length(data, ("source", "target"), 1, batch_tokens, seed, collate)
 
 
 def labelled_batches(
-    data: Data, tokenizer: Tokenizer, tokens: int = 4096, seed: int = 1
+    data: Data, tokenizer: Tokenizer, batch_tokens: int = 4096, seed: int = 1
 ) -> Batches[LabelledBatch]:
-    """Labelled texts of about equal length; no batch has more than `tokens` cells."""
+    """Labelled texts of similar length; no batch has more than `batch_tokens` cells."""
 
-    def fetch(step: Step) -> LabelledBatch:
-        texts = data["text"].texts(step.examples, step.epoch)
-        return collate_labelled(texts, (data["label"][i][0] for i in step.examples), tokenizer)
+    def collate(data: Data, sampled: SampledBatch) -> LabelledBatch:
+        texts = data["text"].take(sampled.examples, sampled.epoch)
+        return collate_labelled(texts, (data["label"][i][0] for i in sampled.examples), tokenizer)
 
-    return _by_length(data, (data["text"],), 2, tokens, seed, fetch)
+    return _by_length(data, ("text",), 2, batch_tokens, seed, collate)
 
 
 def masked_batches(
-    data: Data, tokenizer: Tokenizer, tokens: int = 4096, seed: int = 1
+    data: Data, tokenizer: Tokenizer, batch_tokens: int = 4096, seed: int = 1
 ) -> Batches[MaskedBatch]:
-    """Texts of about equal length with other gaps in every epoch."""
+    """Texts of similar length; every epoch masks other tokens."""
 
-    def fetch(step: Step) -> MaskedBatch:
-        texts = data["text"].texts(step.examples, step.epoch)
-        return collate_masked(texts, tokenizer, np.random.default_rng([seed, step.epoch, step.index, 1]))
+    def collate(data: Data, sampled: SampledBatch) -> MaskedBatch:
+        random = np.random.default_rng([seed, sampled.epoch, sampled.index, 1])
+        return collate_masked(data["text"].take(sampled.examples, sampled.epoch), tokenizer, random)
 
-    return _by_length(data, (data["text"],), 2, tokens, seed, fetch)
+    return _by_length(data, ("text",), 2, batch_tokens, seed, collate)
 
 
 def window_batches(
-    data: Data, tokenizer: Tokenizer, context: int, tokens: int = 4096, seed: int = 1
+    data: Data, tokenizer: Tokenizer, context: int, batch_tokens: int = 4096, seed: int = 1
 ) -> Batches[TextBatch]:
-    """Running text in windows of `context` tokens, cut from another offset in every epoch."""
-    ids = data["text"].ids
-    if len(ids) <= context:
-        raise DataError(f"the text has {len(ids)} tokens, which is no window of {context}; give more text")
-    _check(tokens, seed)
+    """Running text in windows of `context` tokens; every epoch starts at another offset."""
+    if len(data["text"].ids) <= context:
+        raise DataError(
+            f"the text has {len(data['text'].ids)} tokens, too few for a window of {context}; give more text"
+        )
+    _check(batch_tokens, seed)
 
-    def plan(epoch: int) -> Plan:
-        random = np.random.default_rng([seed, epoch])
-        offset = random.integers(min(context, len(ids) - context))
-        starts = np.arange(offset, len(ids) - context, context)
-        rows = max(1, tokens // context)
-        return Plan(random.permutation(starts), _bounds(len(starts), rows))
+    def sample(data: Data, epoch: int) -> BatchSampler:
+        random, count = np.random.default_rng([seed, epoch]), len(data["text"].ids)
+        offset = random.integers(min(context, count - context))
+        starts = np.arange(offset, count - context, context)
+        bounds = np.append(np.arange(0, len(starts), max(1, batch_tokens // context)), len(starts))
+        return BatchSampler(random.permutation(starts), bounds)
 
-    def fetch(step: Step) -> TextBatch:
-        return collate_windows([ids[start : start + context + 1] for start in step.examples], tokenizer.pad)
+    def collate(data: Data, sampled: SampledBatch) -> TextBatch:
+        ids = data["text"].ids
+        return collate_windows([ids[i : i + context + 1] for i in sampled.examples], tokenizer.pad)
 
-    identity = {"data": data.identity, "tokens": tokens, "seed": seed, "context": context}
-    return Batches(plan, fetch, identity)
+    return Batches(data, sample, collate, {"tokens": batch_tokens, "seed": seed, "context": context})
 
 
 def scoring_windows(
     ids: np.ndarray, tokenizer: Tokenizer, context: int, rows: int = 32, before: int | None = None
 ) -> Iterator[TextBatch]:
-    """Running text in order, each token predicted once in windows of at most `context`.
+    """Running text in order, in windows of at most `context` tokens; each token is predicted once.
 
-    The first token has nothing before it and is scored only where `before` gives it something. An end token
-    between two documents is read and not scored: it is not of the text. Ids are read as they are needed,
-    since they may be more than memory holds.
+    The first token is scored only if `before` gives a token to precede it. End tokens between documents are
+    part of the input and are not scored. Ids are read as they are needed, since they may not fit in memory.
     """
     end_id = tokenizer.specials.get("end", -1)
     lead = [] if before is None else [before]
@@ -227,59 +271,56 @@ def scoring_windows(
 
 def _by_length(
     data: Data,
-    sides: Sequence[Sequences],
-    added: int,
-    tokens: int,
+    columns: Sequence[str],
+    special_tokens: int,
+    batch_tokens: int,
     seed: int,
-    fetch: Callable[[Step], Made],
-) -> Batches[Made]:
-    """Batches of sides to which so many tokens are added, start and end."""
-    _check(tokens, seed)
+    collate: Callable[[Data, SampledBatch], BatchType],
+) -> Batches[BatchType]:
+    """Batches sampled by the lengths of these columns, with the special tokens added to each text."""
+    _check(batch_tokens, seed)
 
-    def plan(epoch: int) -> Plan:
-        lengths = np.stack([side.lengths_in(epoch) for side in sides]) + added
-        return plan_by_length(lengths, tokens, seed, epoch)
+    def sample(data: Data, epoch: int) -> BatchSampler:
+        lengths = np.stack([data[column].lengths_in(epoch) for column in columns]) + special_tokens
+        return sample_by_length(lengths, batch_tokens, seed, epoch)
 
-    return Batches(plan, fetch, {"data": data.identity, "tokens": tokens, "seed": seed})
-
-
-def _check(tokens: int, seed: int) -> None:
-    if tokens < 1 or seed < 0:
-        raise SettingError(f"tokens ({tokens}) must be at least 1 and seed ({seed}) at least 0")
+    return Batches(data, sample, collate, {"tokens": batch_tokens, "seed": seed})
 
 
-def plan_by_length(lengths: np.ndarray, tokens: int, seed: int, epoch: int) -> Plan:
-    """Cut the examples, sorted by length, into steps of at most `tokens` cells a side, and shuffle the steps.
+def _check(batch_tokens: int, seed: int) -> None:
+    if batch_tokens < 1 or seed < 0:
+        raise SettingError(f"batch_tokens ({batch_tokens}) must be at least 1 and seed ({seed}) at least 0")
 
-    `lengths` has a row for each side. Examples of one length are in random order, so that each epoch puts
-    other ones together. An example longer than the budget is a step of its own.
+
+def sample_by_length(lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int) -> BatchSampler:
+    """Examples sorted by length, divided into batches of at most `batch_tokens` cells a side, and shuffled.
+
+    `lengths` has a row for each side. Examples of equal length are in random order, so every epoch forms
+    other batches. An example longer than `batch_tokens` is a batch of its own.
     """
     random = np.random.default_rng([seed, epoch])
     order = _sorted_by_length(lengths, random.permutation(lengths.shape[1]))
-    steps = _cut(lengths.max(0)[order], tokens)
-    cells = sum((np.maximum.reduceat(side[order], steps[:-1]) * np.diff(steps)).sum() for side in lengths)
-    shuffled = random.permutation(len(steps) - 1)
-    sizes = np.diff(steps)[shuffled]
-    parts = [order[steps[i] : steps[i + 1]] for i in shuffled]
-    return Plan(np.concatenate(parts), np.append(0, np.cumsum(sizes)), 1 - float(lengths.sum() / cells))
+    bounds = _batch_bounds(lengths.max(0)[order], batch_tokens)
+    sizes = np.diff(bounds)
+    cells = sum((np.maximum.reduceat(side[order], bounds[:-1]) * sizes).sum() for side in lengths)
+    shuffled = random.permutation(len(sizes))
+    batches = [order[bounds[i] : bounds[i + 1]] for i in shuffled]
+    padding = 1 - float(lengths.sum() / cells)
+    return BatchSampler(np.concatenate(batches), np.append(0, np.cumsum(sizes[shuffled])), padding)
 
 
 def _sorted_by_length(lengths: np.ndarray, shuffled: np.ndarray) -> np.ndarray:
-    """By the longer side; within one length by the difference, up and down in turn to keep steps even."""
+    """Sort by the longer side, then by the difference, alternately up and down to reduce padding."""
     longer = lengths.max(0)[shuffled]
     difference = (lengths[0] - lengths[-1])[shuffled]
     return shuffled[np.lexsort((np.where(longer % 2, difference, -difference), longer))]
 
 
-def _cut(lengths: np.ndarray, tokens: int) -> np.ndarray:
-    """Bounds of the longest runs that fit; lengths ascend, so a run's last is its longest."""
+def _batch_bounds(lengths: np.ndarray, batch_tokens: int) -> np.ndarray:
+    """Bounds of the largest batches that fit; lengths ascend, so the last of a batch is its longest."""
     bounds = [0]
     while bounds[-1] < len(lengths):
-        ahead = lengths[bounds[-1] : bounds[-1] + tokens]
-        fitting = np.searchsorted(ahead * np.arange(1, len(ahead) + 1), tokens, side="right")
+        ahead = lengths[bounds[-1] : bounds[-1] + batch_tokens]
+        fitting = np.searchsorted(ahead * np.arange(1, len(ahead) + 1), batch_tokens, side="right")
         bounds.append(bounds[-1] + max(1, int(fitting)))
     return np.array(bounds)
-
-
-def _bounds(count: int, size: int) -> np.ndarray:
-    return np.append(np.arange(0, count, size), count)

@@ -64,11 +64,11 @@ class Sequences:
         return np.diff(self.offsets)
 
     def lengths_in(self, epoch: int) -> np.ndarray:
-        """The same as batches ask for it: the ids of one pass over the data, here of every pass."""
+        """The length of each sequence in an epoch; augmentations override it."""
         return self.lengths
 
-    def texts(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
-        """The ids of these examples in that pass."""
+    def take(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
+        """The ids of these examples in an epoch; augmentations override it."""
         return [self[index] for index in examples]
 
 

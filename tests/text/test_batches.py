@@ -1,4 +1,4 @@
-"""Batches: every example once, within the budget, in an order that can be taken up anywhere."""
+"""Batches: every example once, within batch_tokens, in an order that resumes at any batch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from regard.errors import CheckpointError, DataError, SettingError
 from regard.text.batches import (
+    Augmentation,
     BatchSource,
     labelled_batches,
     masked_batches,
     parallel_batches,
-    plan_by_length,
+    sample_by_length,
     scoring_windows,
     window_batches,
 )
@@ -29,7 +30,7 @@ from regard.text.tokenizer import Tokenizer, Tokenizers
 lengths_of_pairs = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80)
 
 
-def some(count: int, seed: int = 0, longest: int = 20) -> Sequences:
+def random_sequences(count: int, seed: int = 0, longest: int = 20) -> Sequences:
     random = np.random.default_rng(seed)
     return Sequences.of([random.integers(5, 60, random.integers(1, longest)).tolist() for _ in range(count)])
 
@@ -37,13 +38,15 @@ def some(count: int, seed: int = 0, longest: int = 20) -> Sequences:
 @pytest.fixture(scope="module")
 def sources(bpe):
     """A maker of each kind of batch source, always the same."""
-    pairs = Data({"source": some(200, 1), "target": some(200, 2)})
-    labelled = Data({"text": some(150, 3), "label": Sequences.of([[i % 3] for i in range(150)])})
+    pairs = Data({"source": random_sequences(200, 1), "target": random_sequences(200, 2)})
+    labelled = Data({"text": random_sequences(150, 3), "label": Sequences.of([[i % 3] for i in range(150)])})
     return {
-        "parallel": lambda seed=1: parallel_batches(pairs, Tokenizers.joint(bpe), tokens=128, seed=seed),
-        "labelled": lambda seed=1: labelled_batches(labelled, bpe, tokens=128, seed=seed),
-        "masked": lambda seed=1: masked_batches(labelled, bpe, tokens=128, seed=seed),
-        "window": lambda seed=1: window_batches(labelled, bpe, context=16, tokens=128, seed=seed),
+        "parallel": lambda seed=1: parallel_batches(
+            pairs, Tokenizers.joint(bpe), batch_tokens=128, seed=seed
+        ),
+        "labelled": lambda seed=1: labelled_batches(labelled, bpe, batch_tokens=128, seed=seed),
+        "masked": lambda seed=1: masked_batches(labelled, bpe, batch_tokens=128, seed=seed),
+        "window": lambda seed=1: window_batches(labelled, bpe, context=16, batch_tokens=128, seed=seed),
     }
 
 
@@ -54,46 +57,46 @@ def arrays(batch) -> list[np.ndarray]:
     return list(vars(batch).values())
 
 
-def same(one, other) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(arrays(one), arrays(other), strict=True))
+def same(first, second) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(arrays(first), arrays(second), strict=True))
 
 
 @given(lengths_of_pairs, st.integers(1, 200), st.integers(0, 3), st.integers(0, 3))
-def test_a_plan_takes_every_example_once_within_the_budget(lengths, tokens, seed, epoch):
+def test_an_epoch_has_every_example_once_within_batch_tokens(lengths, batch_tokens, seed, epoch):
     sides = np.array(lengths).T
-    plan = plan_by_length(sides, tokens, seed, epoch)
-    assert sorted(plan.order) == list(range(len(lengths)))
+    sampler = sample_by_length(sides, batch_tokens, seed, epoch)
+    assert sorted(sampler.order) == list(range(len(lengths)))
     cells = 0
-    for begin, end in pairwise(plan.bounds):
-        part = sides[:, plan.order[begin:end]]
-        assert end - begin == 1 or part.max() * (end - begin) <= tokens
-        cells += (part.max(1) * (end - begin)).sum()
-    assert plan.padding == pytest.approx(1 - sides.sum() / cells)
+    for examples in sampler:
+        batch = sides[:, examples]
+        assert len(examples) == 1 or batch.max() * len(examples) <= batch_tokens
+        cells += (batch.max(1) * len(examples)).sum()
+    assert sampler.padding == pytest.approx(1 - sides.sum() / cells)
 
 
 def test_the_order_follows_seed_and_epoch_alone():
     sides = np.random.default_rng(0).integers(1, 40, (2, 500))
-    plan = plan_by_length(sides, 256, seed=1, epoch=2)
-    assert np.array_equal(plan.order, plan_by_length(sides, 256, seed=1, epoch=2).order)
-    assert not np.array_equal(plan.order, plan_by_length(sides, 256, seed=2, epoch=2).order)
-    assert not np.array_equal(plan.order, plan_by_length(sides, 256, seed=1, epoch=3).order)
+    sampler = sample_by_length(sides, 256, seed=1, epoch=2)
+    assert np.array_equal(sampler.order, sample_by_length(sides, 256, seed=1, epoch=2).order)
+    assert not np.array_equal(sampler.order, sample_by_length(sides, 256, seed=2, epoch=2).order)
+    assert not np.array_equal(sampler.order, sample_by_length(sides, 256, seed=1, epoch=3).order)
 
 
-def test_each_epoch_puts_other_examples_together():
+def test_each_epoch_forms_other_batches():
     sides = np.full((2, 400), 8)
     together = [
-        {frozenset(plan.order[a:b].tolist()) for a, b in pairwise(plan.bounds)}
-        for plan in (plan_by_length(sides, 64, 1, epoch) for epoch in (0, 1))
+        {frozenset(examples.tolist()) for examples in sampler}
+        for sampler in (sample_by_length(sides, 64, 1, epoch) for epoch in (0, 1))
     ]
     assert not together[0] & together[1]
 
 
-def test_a_step_takes_as_many_as_fit():
-    plan = plan_by_length(np.full((2, 400), 8), tokens=64, seed=1, epoch=0)
-    assert set(np.diff(plan.bounds)) == {8}
+def test_a_batch_has_as_many_examples_as_fit():
+    sampler = sample_by_length(np.full((2, 400), 8), batch_tokens=64, seed=1, epoch=0)
+    assert set(np.diff(sampler.bounds)) == {8}
 
 
-def test_the_gaps_change_from_epoch_to_epoch(bpe):
+def test_each_epoch_masks_other_tokens(bpe):
     data = Data({"text": Sequences.of([list(range(5, 205))])})
     source = masked_batches(data, bpe)
     first, second = source.next(), source.next()
@@ -102,16 +105,16 @@ def test_the_gaps_change_from_epoch_to_epoch(bpe):
     assert not np.array_equal(first.chosen, other.chosen)
 
 
-def test_lengths_do_not_come_in_order():
+def test_batches_are_not_in_order_of_length():
     sides = np.random.default_rng(0).integers(1, 60, (2, 3000))
-    plan = plan_by_length(sides, 512, seed=1, epoch=0)
-    longest = [sides[:, plan.order[a:b]].max() for a, b in pairwise(plan.bounds)]
+    sampler = sample_by_length(sides, 512, seed=1, epoch=0)
+    longest = [sides[:, examples].max() for examples in sampler]
     ascents = sum(a <= b for a, b in pairwise(longest)) / (len(longest) - 1)
     assert 0.3 < ascents < 0.7
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_batch_is_a_place_to_go_on_from(sources, kind):
+def test_it_resumes_at_any_batch(sources, kind):
     straight = sources[kind]()
     states, batches = [], []
     for _ in range(2 * len(straight) + 3):
@@ -125,18 +128,23 @@ def test_any_batch_is_a_place_to_go_on_from(sources, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_going_on_reads_nothing_that_came_before(sources, kind):
+def test_resuming_fetches_no_earlier_batch(sources, kind):
     source = sources[kind]()
     fetched = []
-    fetch = source.fetch
-    source.fetch = lambda step: fetched.append(step) or fetch(step)
+
+    class Recorder(Augmentation):
+        def augment_batch(self, batch, sampled):
+            fetched.append((sampled.epoch, sampled.index))
+            return batch
+
+    source = source.augmented([Recorder()])
     source.restore({**source.state(), "epoch": 7, "index": 3})
     source.next()
-    assert [(step.epoch, step.index) for step in fetched] == [(7, 3)]
+    assert fetched == [(7, 3)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_another_order_is_not_taken_up(sources, kind):
+def test_the_position_of_another_order_is_refused(sources, kind):
     with pytest.raises(CheckpointError, match="seed 2 and this one 1"):
         sources[kind](seed=1).restore(sources[kind](seed=2).state())
     for wrong in ({"epoch": -1}, {"index": 10**6}, {"index": "3"}, {"epoch": None}, {"data": "x"}):
@@ -163,7 +171,7 @@ def test_iterating_gives_an_epoch_at_a_time(sources):
 def test_windows_are_full_and_start_elsewhere_each_epoch(bpe):
     text = np.arange(5, 1005)
     data = Data({"text": Sequences.of([text.tolist()])})
-    source = window_batches(data, bpe, context=32, tokens=128, seed=1)
+    source = window_batches(data, bpe, context=32, batch_tokens=128, seed=1)
     offsets = set()
     for _ in range(6):
         batches = list(source)
@@ -208,7 +216,7 @@ def test_an_end_between_documents_is_read_and_not_scored(bpe, context):
     assert read[read != bpe.pad].tolist() == [9, 10, 11, bpe.end, 12, 13, 14, bpe.end]
 
 
-def test_an_end_between_documents_is_never_hidden(bpe):
+def test_an_end_between_documents_is_never_masked(bpe):
     text = np.array([10, bpe.end, bpe.end, bpe.end, 11] * 10)
     for seed in range(20):
         batch = collate_masked([text], bpe, np.random.default_rng(seed))
@@ -222,13 +230,13 @@ def test_scoring_holds_a_batch_and_not_the_text(bpe):
     assert second.output.tolist() == [[7] * 8] * 3
 
 
-@pytest.mark.parametrize(("tokens", "seed"), [(0, 1), (10, -1)])
-def test_impossible_settings_are_refused(bpe, tokens, seed):
-    data = Data({"text": some(5)})
+@pytest.mark.parametrize(("batch_tokens", "seed"), [(0, 1), (10, -1)])
+def test_impossible_settings_are_refused(bpe, batch_tokens, seed):
+    data = Data({"text": random_sequences(5)})
     with pytest.raises(SettingError):
-        masked_batches(data, bpe, tokens=tokens, seed=seed)
+        masked_batches(data, bpe, batch_tokens=batch_tokens, seed=seed)
     with pytest.raises(SettingError):
-        window_batches(data, bpe, context=2, tokens=tokens, seed=seed)
+        window_batches(data, bpe, context=2, batch_tokens=batch_tokens, seed=seed)
 
 
 def test_padding_is_under_eight_percent_on_real_captions(shared_data):
@@ -236,11 +244,11 @@ def test_padding_is_under_eight_percent_on_real_captions(shared_data):
     corpus = ParallelText(folder / "train.en.gz", folder / "train.de.gz")
     tokenizer = Tokenizer.learn((text for pair in corpus for text in pair), vocabulary=8000)
     data = encode_parallel(corpus, Tokenizers.joint(tokenizer), longest=128)
-    source = parallel_batches(data, Tokenizers.joint(tokenizer), tokens=4096)
+    source = parallel_batches(data, Tokenizers.joint(tokenizer), batch_tokens=4096)
     empty = sum((~batch.source_keys).sum() + (~batch.target_keys).sum() for batch in source)
     cells = sum(
         batch.source.size + batch.target_in.size
-        for batch in parallel_batches(data, Tokenizers.joint(tokenizer), tokens=4096)
+        for batch in parallel_batches(data, Tokenizers.joint(tokenizer), batch_tokens=4096)
     )
     assert empty / cells == pytest.approx(source.padding)
     assert source.padding < 0.08

@@ -48,7 +48,7 @@ def pairs(task: str, count: int, seed: int, longest: int = 6) -> tuple[Data, Tok
 
 def batches(task: str = "copy", count: int = 200, tokens: int = 128, seed: int = 1) -> Batches:
     data, tokenizers = pairs(task, count, seed)
-    return parallel_batches(data, tokenizers, tokens=tokens, seed=seed)
+    return parallel_batches(data, tokenizers, batch_tokens=tokens, seed=seed)
 
 
 def module(seed: int = 1, **changes) -> Translation:
@@ -66,7 +66,7 @@ def held_out_loss(task: str = "copy"):
 
     def validate(objective) -> Validation:
         total = count = 0.0
-        for batch in parallel_batches(data, tokenizers, tokens=1024):
+        for batch in parallel_batches(data, tokenizers, batch_tokens=1024):
             loss, tokens = objective(batch)
             total, count = total + loss.item(), count + tokens
         torch.rand(3)  # a validation may draw, as sampling does

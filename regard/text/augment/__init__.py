@@ -1,1 +1,1 @@
-"""Augmentation of training text: word dropout, BPE dropout, bidirectional pairs."""
+"""Augmentations of training text: word dropout, BPE dropout, bidirectional pairs."""

@@ -1,9 +1,10 @@
-"""Other spellings of the same text while a model trains: tokens fall apart into those they were merged from.
+"""BPE dropout: tokens split at random into the tokens they were merged from.
 
-A model then meets a word in many pieces instead of one and learns what its parts mean, which is worth most
-where text is little. It is a form of BPE dropout (Provilkov et al. 2020) that works on ids: each token
-breaks into its two halves with a given chance, and so do the halves. Seed, epoch and the token's place
-alone decide, so that lengths are known before a batch is made and nothing has to be kept.
+The model sees a word in different segmentations and learns what its parts mean, which helps most with little
+text. This form of BPE dropout (Provilkov et al. 2020) works on ids: each token is split into its two parts
+with probability `rate`, and so are the parts. Provilkov et al. drop merges while a text is encoded instead.
+Seed, epoch, example and position decide every draw, so lengths are known before a batch is collated and
+nothing is stored.
 """
 
 from __future__ import annotations
@@ -14,93 +15,111 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.errors import SettingError
+from regard.text.batches import Augmentation
 from regard.text.token_files import Data, Sequences
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
-_WHOLE = -1  # in a table of halves: nothing was merged
-_AT_ONCE = 1 << 14  # examples whose lengths are worked out together
+_NOT_MERGED = -1
+_CHUNK = 1 << 14  # examples whose lengths are computed together
 
 
-def respelled(
-    data: Data, share: float, tokenizers: Tokenizers, longest: int, seed: int, epochs: int = 0
-) -> Data:
-    """The same data with that share of the tokens broken up, other ones in every epoch.
+@dataclass(frozen=True)
+class BPEDropout(Augmentation):
+    """Splits each token with probability `rate`, other tokens in every epoch. A rate of 0 changes nothing.
 
-    A text that would have `longest` tokens or more is left as it is, and so is every text after the first
-    `epochs`, where they are given: the model then ends on text as it will meet it.
+    A text that would have `longest` tokens or more stays unsplit. If `epochs` is not 0, only the first
+    `epochs` split tokens, so that training ends on text as it is encoded in use.
     """
-    if not share:
-        return data
-    spelled_by = {"source": tokenizers.source, "target": tokenizers.target, "text": tokenizers.source}
-    columns = dict(data.columns)
-    for number, name in enumerate(name for name in spelled_by if name in columns):
-        ids, offsets = columns[name].ids, columns[name].offsets
-        halves = halves_of(spelled_by[name])
-        columns[name] = Respelled(ids, offsets, halves, share, longest, (seed, number), epochs)
-    until = f" until {epochs}" if epochs else ""
-    return Data(columns, data.report, f"{data.identity} respelled {share}{until}")
+
+    rate: float
+    tokenizers: Tokenizers
+    longest: int
+    seed: int
+    epochs: int = 0
+
+    def augment_data(self, data: Data) -> Data:
+        """The same texts with split tokens."""
+        if not self.rate:
+            return data
+        source, target = self.tokenizers.source, self.tokenizers.target
+        tokenizers = {"source": source, "target": target, "text": source}
+        columns = dict(data.columns)
+        for number, name in enumerate(name for name in tokenizers if name in columns):
+            columns[name] = BPEDropoutSequences(
+                columns[name].ids,
+                columns[name].offsets,
+                parts=merged_parts(tokenizers[name]),
+                rate=self.rate,
+                longest=self.longest,
+                seeds=(self.seed, number),
+                epochs=self.epochs,
+            )
+        until = f" until {self.epochs}" if self.epochs else ""
+        return Data(columns, data.report, f"{data.identity} respelled {self.rate}{until}")
 
 
 @dataclass(frozen=True, eq=False)
-class Respelled(Sequences):
-    """Sequences whose tokens break with the chance `share`, in each epoch others."""
+class BPEDropoutSequences(Sequences):
+    """Sequences whose tokens are split at random; see BPEDropout."""
 
-    halves: np.ndarray  # V 2
-    share: float
+    parts: np.ndarray  # V 2
+    rate: float
     longest: int
-    salt: tuple[int, ...]  # what tells these draws from others
-    epochs: int = 0  # after so many, texts are whole; 0: never
+    seeds: tuple[int, ...]
+    epochs: int = 0
 
     def lengths_in(self, epoch: int) -> np.ndarray:
-        """How many ids each text has in that epoch."""
-        if self._is_whole(epoch):
+        """The length of each sequence in an epoch."""
+        if self._is_unsplit(epoch):
             return self.lengths
-        count = len(self)
-        blocks = (range(start, min(start + _AT_ONCE, count)) for start in range(0, count, _AT_ONCE))
-        lengths = [len(text) for block in blocks for text in self.texts(np.array(block), epoch)]
+        starts = range(0, len(self), _CHUNK)
+        chunks = (np.arange(start, min(start + _CHUNK, len(self))) for start in starts)
+        lengths = [len(ids) for chunk in chunks for ids in self.take(chunk, epoch)]
         return np.array(lengths, np.int64)
 
-    def texts(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
-        """The ids of these examples as that epoch spells them."""
-        whole = super().texts(examples, epoch)
-        if self._is_whole(epoch):
-            return whole
-        rows = np.repeat(np.arange(len(whole)), [len(text) for text in whole])
-        ids = np.concatenate([np.zeros(0, np.int64), *whole], dtype=np.int64)
-        fresh, level = np.ones(len(ids), bool), 0
+    def take(self, examples: np.ndarray, epoch: int) -> list[np.ndarray]:
+        """The ids of these examples, split as in that epoch."""
+        unsplit = super().take(examples, epoch)
+        if self._is_unsplit(epoch):
+            return unsplit
+        rows = np.repeat(np.arange(len(unsplit)), [len(ids) for ids in unsplit])
+        ids = np.concatenate([np.zeros(0, np.int64), *unsplit], dtype=np.int64)
+        is_new, level = np.ones(len(ids), bool), 0
         while True:
-            places = np.arange(len(ids)) - np.searchsorted(rows, rows)
-            broken = fresh & (self.halves[ids, 0] != _WHOLE)
-            broken &= _draws(*self.salt, epoch, level, examples[rows], places) < self.share
-            if not broken.any():
+            positions = np.arange(len(ids)) - np.searchsorted(rows, rows)
+            is_split = is_new & (self.parts[ids, 0] != _NOT_MERGED)
+            is_split &= _uniforms(*self.seeds, epoch, level, examples[rows], positions) < self.rate
+            if not is_split.any():
                 break
-            again = np.repeat(np.arange(len(ids)), 1 + broken)
-            second = np.diff(again, prepend=-1) == 0
-            fresh, level = broken[again], level + 1  # only what has just broken may break again
-            ids = np.where(fresh, self.halves[ids[again], second.astype(int)], ids[again])
-            rows = rows[again]
-        found = np.split(ids, np.searchsorted(rows, np.arange(1, len(whole))))
-        return [new if len(new) < self.longest else old for new, old in zip(found, whole, strict=False)]
+            repeated = np.repeat(np.arange(len(ids)), 1 + is_split)
+            is_second = np.diff(repeated, prepend=-1) == 0
+            is_new, level = is_split[repeated], level + 1  # only parts of this split may split again
+            ids = np.where(is_new, self.parts[ids[repeated], is_second.astype(int)], ids[repeated])
+            rows = rows[repeated]
+        split = np.split(ids, np.searchsorted(rows, np.arange(1, len(unsplit))))
+        return [new if len(new) < self.longest else old for new, old in zip(split, unsplit, strict=False)]
 
-    def _is_whole(self, epoch: int) -> bool:
+    def _is_unsplit(self, epoch: int) -> bool:
         return 0 < self.epochs <= epoch
 
 
-def halves_of(tokenizer: Tokenizer) -> np.ndarray:
-    """For each id the two that were merged into it, V 2; -1 twice where nothing was."""
+def merged_parts(tokenizer: Tokenizer) -> np.ndarray:
+    """For each id the two ids that were merged into it, V 2; -1 twice for an id without a merge."""
     model = json.loads(tokenizer.to_json())["model"]
     if not model.get("merges"):
-        raise SettingError("respell: this tokenizer merges nothing; take kind bpe, or leave it at 0")
-    halves = np.full((tokenizer.vocabulary, 2), _WHOLE, np.int64)
-    numbers = model["vocab"]
-    for merge in reversed(model["merges"]):  # the first that makes a token counts
+        raise SettingError(
+            "respell needs a tokenizer with merges; set tokenizer.kind to bpe, or respell to 0"
+        )
+    parts = np.full((tokenizer.vocabulary, 2), _NOT_MERGED, np.int64)
+    ids = model["vocab"]
+    for merge in reversed(model["merges"]):  # the first merge that makes a token is the one used
         left, right = merge.split(" ") if isinstance(merge, str) else merge
-        halves[numbers[left + right]] = numbers[left], numbers[right]
-    return halves
+        parts[ids[left + right]] = ids[left], ids[right]
+    return parts
 
 
-def _draws(*parts: int | np.ndarray) -> np.ndarray:
-    """Numbers from 0 to 1 that the parts alone decide, each part mixed in as SplitMix64 does."""
+def _uniforms(*parts: int | np.ndarray) -> np.ndarray:
+    """Uniform numbers in [0, 1), hashed from the parts with SplitMix64."""
     mixed = np.zeros(1, np.uint64)
     for part in parts:
         mixed = mixed ^ np.asarray(part, np.uint64)

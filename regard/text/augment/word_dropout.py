@@ -1,54 +1,54 @@
-"""Word dropout: tokens hidden from a model while it trains, so that it leans on more than one of them.
+"""Word dropout: input tokens replaced by the mask token at random, as regularisation.
 
-A hidden token is read as the mask and still predicted. It is meant for little text (Sennrich and Zhang 2019).
+The masked tokens are still predicted. It helps most with little text (Sennrich and Zhang 2019).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from regard.errors import SettingError
-from regard.text.batches import Batches, Made, Step
+from regard.text.batches import Augmentation, BatchType, SampledBatch
 from regard.text.collate import Batch, LabelledBatch, ParallelBatch, TextBatch
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
-_OWN_RANDOM = 2  # tells these draws from others of the same step
+_STREAM = 2  # distinguishes these random numbers from others of the same batch
 
 
-def hiding(batches: Batches[Made], share: float, tokenizers: Tokenizers, seed: int) -> Batches[Made]:
-    """The same batches with that share of what they read hidden, other tokens in every epoch."""
-    if not share:
-        return batches
-    fetch = batches.fetch
+@dataclass(frozen=True)
+class WordDropout(Augmentation):
+    """Masks each input token with probability `rate`, other tokens in every epoch.
 
-    def fetch_hidden(step: Step) -> Made:
-        random = np.random.default_rng([seed, step.epoch, step.index, _OWN_RANDOM])
-        return hide(fetch(step), share, tokenizers, random)
+    Start, end, padding and the tokens to be predicted do not change. A rate of 0 changes nothing.
+    """
 
-    batches.fetch = fetch_hidden
-    return batches
+    rate: float
+    tokenizers: Tokenizers
+    seed: int
 
+    def augment_batch(self, batch: BatchType, sampled: SampledBatch) -> BatchType:
+        """The batch with masked input tokens."""
+        if not self.rate:
+            return batch
+        random = np.random.default_rng([self.seed, sampled.epoch, sampled.index, _STREAM])
+        masked = {
+            name: self._mask(getattr(batch, name), tokenizer, random)
+            for name, tokenizer in self._inputs(batch).items()
+        }
+        return replace(batch, **masked)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
-def hide(batch: Made, share: float, tokenizers: Tokenizers, random: np.random.Generator) -> Made:
-    """A batch with a share of its tokens hidden; start, end and padding stay, and so does what is scored."""
-    hidden = {
-        name: _masked(getattr(batch, name), tokenizer, share, random)
-        for name, tokenizer in _read(batch, tokenizers).items()
-    }
-    return replace(batch, **hidden)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    def _inputs(self, batch: Batch) -> dict[str, Tokenizer]:
+        """The names of the input arrays, with the tokenizer of each."""
+        if isinstance(batch, ParallelBatch):
+            return {"source": self.tokenizers.source, "target_in": self.tokenizers.target}
+        if isinstance(batch, TextBatch | LabelledBatch):
+            return {"input": self.tokenizers.source}
+        raise SettingError(
+            f"word_dropout ({self.rate}) does not apply to a {type(batch).__name__}; set word_dropout to 0"
+        )
 
-
-def _read(batch: Batch, tokenizers: Tokenizers) -> dict[str, Tokenizer]:
-    """The arrays that a model reads, by name, and what their ids are of."""
-    if isinstance(batch, ParallelBatch):
-        return {"source": tokenizers.source, "target_in": tokenizers.target}
-    if isinstance(batch, TextBatch | LabelledBatch):
-        return {"input": tokenizers.source}
-    raise SettingError(f"there is nothing to hide in a {type(batch).__name__}; leave hide at 0")
-
-
-def _masked(ids: np.ndarray, tokenizer: Tokenizer, share: float, random: np.random.Generator) -> np.ndarray:
-    ordinary = ~np.isin(ids, list(tokenizer.specials.values()))
-    return np.where(ordinary & (random.random(ids.shape) < share), tokenizer.mask, ids)
+    def _mask(self, ids: np.ndarray, tokenizer: Tokenizer, random: np.random.Generator) -> np.ndarray:
+        ordinary = ~np.isin(ids, list(tokenizer.specials.values()))
+        return np.where(ordinary & (random.random(ids.shape) < self.rate), tokenizer.mask, ids)

@@ -1,4 +1,4 @@
-"""Tokens broken into those they were merged from: the text stays, other tokens break in every epoch."""
+"""BPE dropout: tokens are split into the tokens they were merged from, others in every epoch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.errors import SettingError
-from regard.text.augment.bpe_dropout import halves_of, respelled
+from regard.text.augment.bpe_dropout import BPEDropout, merged_parts
 from regard.text.batches import labelled_batches, parallel_batches
 from regard.text.token_files import Data, Sequences
 from regard.text.tokenizer import Tokenizer, Tokenizers
@@ -26,93 +26,93 @@ def data(bpe):
 
 
 @pytest.fixture
-def broken(data, bpe):
-    """The data with a share of its tokens broken up."""
+def split(data, bpe):
+    """Makes the data with BPE dropout."""
 
-    def of(share=0.3, longest=500, seed=7, epochs=0):
-        return respelled(data, share, Tokenizers.joint(bpe), longest, seed, epochs)
+    def of(rate=0.3, longest=500, seed=7, epochs=0):
+        return BPEDropout(rate, Tokenizers.joint(bpe), longest, seed, epochs).augment_data(data)
 
     return of
 
 
-def every(column, epoch=0):
-    return column.texts(np.arange(len(column)), epoch)
+def all_ids(column, epoch=0):
+    return column.take(np.arange(len(column)), epoch)
 
 
-def test_the_halves_of_a_token_spell_it(bpe):
-    halves = halves_of(bpe)
-    merged = np.flatnonzero(halves[:, 0] >= 0)
+def test_the_parts_of_a_token_spell_it(bpe):
+    parts = merged_parts(bpe)
+    merged = np.flatnonzero(parts[:, 0] >= 0)
     assert len(merged) > 20
-    assert all(bpe.decode([number]) == bpe.decode(halves[number]) for number in merged)
+    assert all(bpe.decode([number]) == bpe.decode(parts[number]) for number in merged)
 
 
-def test_the_text_stays_and_has_more_tokens_the_larger_the_share(broken, bpe):
+def test_the_text_stays_and_has_more_tokens_at_higher_rates(split, bpe):
     counts = []
-    for share in (0.0, 0.1, 0.5, 0.99):
-        texts = every(broken(share)["source"])
+    for rate in (0.0, 0.1, 0.5, 0.99):
+        texts = all_ids(split(rate)["source"])
         assert [bpe.decode(ids) for ids in texts] == [bpe.decode(bpe.encode(text)) for text in TEXTS]
         counts.append(sum(map(len, texts)))
     assert counts[0] == sum(len(bpe.encode(text)) for text in TEXTS)
     assert counts == sorted(set(counts))
 
 
-def test_nothing_is_wrapped_where_nothing_breaks(broken, data):
-    assert broken(0.0) is data
+def test_a_rate_of_0_returns_the_data(split, data):
+    assert split(0.0) is data
 
 
-def test_about_that_share_breaks_at_first(bpe):
-    token = int(np.flatnonzero(halves_of(bpe)[:, 0] >= 0)[-1])
+def test_tokens_are_split_at_the_rate(bpe):
+    token = int(np.flatnonzero(merged_parts(bpe)[:, 0] >= 0)[-1])
     same = Data({"text": Sequences.of([[token]] * 4000)})
-    found = respelled(same, 0.2, Tokenizers.joint(bpe), 50, seed=1)["text"].lengths_in(0)
-    assert np.mean(found > 1) == pytest.approx(0.2, abs=0.03)
+    split = BPEDropout(0.2, Tokenizers.joint(bpe), 50, seed=1).augment_data(same)
+    assert np.mean(split["text"].lengths_in(0) > 1) == pytest.approx(0.2, abs=0.03)
 
 
-def test_lengths_are_those_of_the_texts(broken):
-    column = broken()["target"]
+def test_lengths_are_those_of_the_texts(split):
+    column = split()["target"]
     for epoch in (0, 3):
-        assert column.lengths_in(epoch).tolist() == [len(ids) for ids in every(column, epoch)]
+        assert column.lengths_in(epoch).tolist() == [len(ids) for ids in all_ids(column, epoch)]
 
 
-def test_an_example_is_spelled_alike_whatever_stands_beside_it(broken):
-    column = broken()["source"]
-    together = every(column, 2)
+def test_an_example_is_split_alike_in_any_batch(split):
+    column = split()["source"]
+    together = all_ids(column, 2)
     for few in ([5], [30, 2, 17]):
-        for index, ids in zip(few, column.texts(np.array(few), 2), strict=True):
+        for index, ids in zip(few, column.take(np.array(few), 2), strict=True):
             assert np.array_equal(ids, together[index])
 
 
-def test_epochs_sides_and_seeds_differ(broken):
-    once = broken()
+def test_epochs_sides_and_seeds_differ(split):
+    once = split()
     lengths = [
-        broken()["source"].lengths_in(0),
+        split()["source"].lengths_in(0),
         once["source"].lengths_in(1),
         once["target"].lengths_in(0),
-        broken(seed=8)["source"].lengths_in(0),
+        split(seed=8)["source"].lengths_in(0),
     ]
     assert np.array_equal(lengths[0], once["source"].lengths_in(0))
-    assert len({tuple(found) for found in lengths}) == 4
+    assert len({tuple(array) for array in lengths}) == 4
 
 
-def test_after_the_last_respelled_epoch_texts_are_whole(broken, data):
-    whole, always, column = data["source"], broken()["source"], broken(epochs=2)["source"]
-    for epoch, expected in ((0, always), (1, always), (2, whole), (9, whole)):
+def test_after_the_first_epochs_no_token_is_split(split, data):
+    unsplit, always, column = data["source"], split()["source"], split(epochs=2)["source"]
+    for epoch, expected in ((0, always), (1, always), (2, unsplit), (9, unsplit)):
         assert np.array_equal(column.lengths_in(epoch), expected.lengths_in(epoch))
-        for ids, others in zip(every(column, epoch), every(expected, epoch), strict=True):
+        for ids, others in zip(all_ids(column, epoch), all_ids(expected, epoch), strict=True):
             assert np.array_equal(ids, others)
-    assert broken(epochs=2).identity != broken().identity
+    assert split(epochs=2).identity != split().identity
 
 
-def test_a_text_that_would_grow_too_long_stays(broken, data):
+def test_a_text_that_would_be_too_long_stays_unsplit(split, data):
     longest = int(data["source"].lengths.max())
-    column = broken(0.5, longest)["source"]
-    for ids, whole in zip(every(column), every(data["source"]), strict=True):
-        assert len(ids) < longest or np.array_equal(ids, whole)
+    column = split(0.5, longest)["source"]
+    for ids, unsplit in zip(all_ids(column), all_ids(data["source"]), strict=True):
+        assert len(ids) < longest or np.array_equal(ids, unsplit)
     assert (column.lengths_in(0) > data["source"].lengths).any()
 
 
-def test_batches_are_cut_by_the_lengths_they_have(broken, bpe):
+def test_batches_are_sampled_by_the_split_lengths(split, bpe):
     both = Tokenizers.joint(bpe)
-    batches = parallel_batches(broken(), both, tokens=512, seed=3)
+    batches = parallel_batches(split(), both, batch_tokens=512, seed=3)
     for epoch in (0, 1):
         seen: list[str] = []
         cells = real = 0
@@ -133,27 +133,27 @@ def test_labels_stay_with_their_texts(bpe):
         "text": Sequences.of([bpe.encode(text) for text in TEXTS]),
         "label": Sequences.of([[n] for n in labels]),
     }
-    data = respelled(Data(columns), 0.4, Tokenizers.joint(bpe), 500, seed=1)
+    data = BPEDropout(0.4, Tokenizers.joint(bpe), 500, seed=1).augment_data(Data(columns))
     expected = {(bpe.decode(bpe.encode(text)), label) for text, label in zip(TEXTS, labels, strict=True)}
-    found = set()
-    for batch in labelled_batches(data, bpe, tokens=256):
-        found |= {(bpe.decode(row), label) for row, label in zip(batch.input, batch.labels, strict=True)}
-    assert found == expected
+    labelled = set()
+    for batch in labelled_batches(data, bpe, batch_tokens=256):
+        labelled |= {(bpe.decode(row), label) for row, label in zip(batch.input, batch.labels, strict=True)}
+    assert labelled == expected
 
 
-def test_it_is_the_same_after_going_on_from_the_middle(broken, bpe):
+def test_it_resumes_with_the_same_draws(split, bpe):
     def make():
-        return parallel_batches(broken(), Tokenizers.joint(bpe), tokens=256, seed=3)
+        return parallel_batches(split(), Tokenizers.joint(bpe), batch_tokens=256, seed=3)
 
-    straight, taken_up = make(), make()
+    straight, resumed = make(), make()
     for _ in range(3):
         straight.next()
-    taken_up.restore(straight.state())
-    a, b = straight.next(), taken_up.next()
+    resumed.restore(straight.state())
+    a, b = straight.next(), resumed.next()
     assert all(np.array_equal(getattr(a, name), getattr(b, name)) for name in vars(a))
 
 
 def test_a_tokenizer_without_merges_is_refused(data):
     words = Tokenizers.joint(Tokenizer.learn(TEXTS, kind="word"))
-    with pytest.raises(SettingError, match="merges nothing; take kind bpe, or leave it at 0"):
-        respelled(data, 0.1, words, 100, 1)
+    with pytest.raises(SettingError, match=r"set tokenizer\.kind to bpe, or respell to 0"):
+        BPEDropout(0.1, words, 100, 1).augment_data(data)
