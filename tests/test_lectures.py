@@ -17,7 +17,7 @@ from regard.cli.app import app
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs" / "lectures.md"
-EXPECTED = {"Parts": 38, "Sentences": 18, "Numbers": 11, "Where the slides are loose": 8}
+EXPECTED = {"Parts": 38, "Sentences": 18, "Numbers": 11, "Where the slides are imprecise": 8}
 
 
 @dataclass(frozen=True)
