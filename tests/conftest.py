@@ -71,7 +71,7 @@ def toy_tokenizer():
     """Byte-level, with words of one token and of several."""
     from regard.text.tokenizer import Tokenizer
 
-    return Tokenizer.learn([side for pair in pairs(1000, 1) for side in pair], vocabulary=330)
+    return Tokenizer.train([side for pair in pairs(1000, 1) for side in pair], vocabulary=330)
 
 
 @pytest.fixture(scope="session")

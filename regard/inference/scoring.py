@@ -19,7 +19,7 @@ from regard.inference.windows import BUDGET
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
 from regard.model.watch import Part, attention_path, parts_of, watch
-from regard.text.collate import existing, pad
+from regard.text.collate import pad, token_mask
 from regard.text.tokenizer import Tokenizer
 
 Rows = Sequence[Sequence[int] | np.ndarray]
@@ -109,7 +109,7 @@ def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:
     """Rows filled up on the right; no mask where nothing had to be filled."""
     device = next(model.parameters()).device
     arrays = [np.asarray(row, dtype=np.int64) for row in rows]
-    keys = existing(arrays)
+    keys = token_mask(arrays)
     mask = EVERYTHING if keys.all() else Mask(keys=torch.from_numpy(keys).to(device))
     return torch.from_numpy(pad(arrays, 0)).to(device), mask
 

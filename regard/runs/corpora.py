@@ -13,7 +13,7 @@ from regard.runs.tables import DataTable, Files
 from regard.text.corpus import Filters, LabelledText, ParallelText, PlainText, Report
 from regard.text.lines import find_files
 from regard.text.running_text import RunningText
-from regard.text.splitting import Corpus, HeldOut, Part
+from regard.text.splitting import Corpus, SplitPart, ValidationSplit
 
 # What each objective can learn from: one of these, complete.
 SOURCES = {
@@ -38,7 +38,7 @@ class Corpora:
     valid: Any
     test: Any | None = None
     valid_is_held_out: bool = False
-    split: HeldOut | None = None  # how, where examples are held out one by one
+    split: ValidationSplit | None = None  # how, where examples are held out one by one
 
 
 class TextsOf:
@@ -182,21 +182,23 @@ def _with_held_out(parts: Mapping[str, Corpus | None], data: DataTable, folder: 
     if valid is not None:
         return Corpora(train, valid, test)
     chosen = _split(train, data, folder)
-    return Corpora(Part(train, chosen, held=False), Part(train, chosen, held=True), test, True, chosen)
+    return Corpora(
+        SplitPart(train, chosen, held=False), SplitPart(train, chosen, held=True), test, True, chosen
+    )
 
 
-def _split(corpus: Corpus, data: DataTable, folder: Path | None) -> HeldOut:
+def _split(corpus: Corpus, data: DataTable, folder: Path | None) -> ValidationSplit:
     """The split that a run keeps, that of a run from before splits were kept, or else a new one."""
     if folder is not None and (folder / HELD_OUT).is_file():
         return _read_split(folder / HELD_OUT)
     is_earlier = folder is not None and (folder / LABELS).is_file()
-    choose = HeldOut.choose_as_before if is_earlier else HeldOut.choose
+    choose = ValidationSplit.choose_format_1 if is_earlier else ValidationSplit.choose
     return choose(corpus, data.held_out, data.most_held_out, _HELD_OUT_SEED)
 
 
-def _read_split(path: Path) -> HeldOut:
+def _read_split(path: Path) -> ValidationSplit:
     try:
-        return HeldOut.from_json(json.loads(path.read_bytes()))
+        return ValidationSplit.from_dict(json.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         raise DataError(f"{path} is damaged; restore it, or begin a new run") from None
 

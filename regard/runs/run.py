@@ -333,8 +333,8 @@ def _facts(recipe: Recipe, material: PreparedData, trainer: Trainer) -> dict[str
     return {
         **facts(recipe.training),
         "parameters": count_parameters(trainer.module),
-        "train": material.train.report.to_json(),
-        "valid": material.valid.data.report.to_json(),
+        "train": material.train.report.as_dict(),
+        "valid": material.valid.data.report.as_dict(),
     }
 
 

@@ -19,7 +19,7 @@ from regard.runs.tasks.measuring import TASKS
 from regard.runs.tasks.task import Held
 from regard.runs.trained import Vocabularies
 from regard.text.corpus import Pair
-from regard.text.splitting import HeldOut
+from regard.text.splitting import ValidationSplit
 from regard.text.token_files import Data, open_stored, stored_keys
 from regard.text.tokenizer import Tokenizers
 
@@ -43,12 +43,12 @@ class TextFolder:
             return None
         return Vocabularies(Tokenizers.load(self.path), tuple(json.loads((self.path / LABELS).read_bytes())))
 
-    def write_words(self, words: Vocabularies, split: HeldOut | None) -> None:
+    def write_words(self, words: Vocabularies, split: ValidationSplit | None) -> None:
         """Keep tokenizers, labels and the split; labels last, for a folder that has them is complete."""
         self.path.mkdir(parents=True, exist_ok=True)
         words.tokenizers.save(self.path)
         if split is not None:
-            (self.path / HELD_OUT).write_text(json.dumps(split.to_json()), encoding="utf-8")
+            (self.path / HELD_OUT).write_text(json.dumps(split.as_dict()), encoding="utf-8")
         (self.path / LABELS).write_text(json.dumps(words.labels), encoding="utf-8")
 
     def part(self, key: str, recipe: Recipe, context: int) -> Data | None:
@@ -61,7 +61,7 @@ class TextFolder:
         keys = [key for key in stored_keys(self.tokens) if key != train]
         if len(keys) > 1:
             opened = {key: open_stored(self.tokens, key) for key in keys}
-            keys = [key for key, data in opened.items() if data and data.report.to_json() == report]
+            keys = [key for key, data in opened.items() if data and data.report.as_dict() == report]
         return keys[0] if len(keys) == 1 else None
 
     def write_validation(self, held: Held) -> None:

@@ -1,4 +1,7 @@
-"""Hiding tokens for a masked model to guess, as BERT does."""
+"""Collating: token ids as padded arrays, and the masking of masked language models.
+
+B batch, S source positions, T target or text positions.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +13,30 @@ import numpy as np
 
 from regard.text.tokenizer import Tokenizer
 
-Some = TypeVar("Some", bound="Batch")
+BatchType = TypeVar("BatchType", bound="Batch")
 
 
 class Batch(Protocol):
-    """What all batches offer: rows, the tokens to be scored, and being cut into smaller ones."""
+    """What all batches have: rows, predicted tokens, and a split into smaller batches."""
 
     @property
     def rows(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         ...
 
     @property
     def tokens(self) -> int:
-        """How many predictions are scored."""
+        """The number of predictions in the loss."""
         ...
 
-    def split(self: Some, parts: int) -> list[Some]:
-        """The rows in order in at most that many batches, none empty, each only as wide as it needs."""
+    def split(self: BatchType, parts: int) -> list[BatchType]:
+        """The rows in order, as at most `parts` batches with at least one row and no column of padding."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class ParallelBatch:
-    """Pairs: the source ends with end; target_in begins with start, target_out is it moved one left."""
+    """Pairs: source ends with the end token, target_in begins with start, target_out is shifted by one."""
 
     source: np.ndarray  # B S
     source_keys: np.ndarray  # B S
@@ -45,22 +48,22 @@ class ParallelBatch:
 
     @property
     def rows(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return len(self.source)
 
     @property
     def tokens(self) -> int:
-        """How many target tokens are predicted."""
+        """The number of target tokens."""
         return int(self.target_keys.sum())
 
     def split(self, parts: int) -> list[ParallelBatch]:
-        """The rows in order in at most that many batches, none empty."""
+        """The rows in order, as at most `parts` batches."""
         return _split(self, parts)
 
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Text to continue: output is input moved one to the left."""
+    """Text for a language model: output is input shifted by one."""
 
     input: np.ndarray  # B T
     output: np.ndarray  # B T
@@ -70,22 +73,22 @@ class TextBatch:
 
     @property
     def rows(self) -> int:
-        """How many stretches of text there are."""
+        """The number of windows."""
         return len(self.input)
 
     @property
     def tokens(self) -> int:
-        """How many tokens are predicted."""
+        """The number of predicted tokens."""
         return int(self.keys.sum())
 
     def split(self, parts: int) -> list[TextBatch]:
-        """The rows in order in at most that many batches, none empty."""
+        """The rows in order, as at most `parts` batches."""
         return _split(self, parts)
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedBatch:
-    """Text with gaps: output is the whole text, of which only the chosen places are scored."""
+    """Masked text: output is the unmasked text, of which only the chosen positions are predicted."""
 
     input: np.ndarray  # B T
     output: np.ndarray  # B T
@@ -96,22 +99,22 @@ class MaskedBatch:
 
     @property
     def rows(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return len(self.input)
 
     @property
     def tokens(self) -> int:
-        """How many tokens are to be guessed."""
+        """The number of chosen tokens."""
         return int(self.chosen.sum())
 
     def split(self, parts: int) -> list[MaskedBatch]:
-        """The rows in order in at most that many batches, none empty."""
+        """The rows in order, as at most `parts` batches."""
         return _split(self, parts)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """Texts between start and end, with the number of each one's label."""
+    """Texts between start and end, with the index of each label."""
 
     input: np.ndarray  # B T
     keys: np.ndarray  # B T
@@ -121,37 +124,37 @@ class LabelledBatch:
 
     @property
     def rows(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return len(self.input)
 
     @property
     def tokens(self) -> int:
-        """How many labels are predicted."""
+        """The number of labels."""
         return len(self.labels)
 
     def split(self, parts: int) -> list[LabelledBatch]:
-        """The rows in order in at most that many batches, none empty."""
+        """The rows in order, as at most `parts` batches."""
         return _split(self, parts)
 
 
 def collate_pairs(
     sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], source: Tokenizer, target: Tokenizer
 ) -> ParallelBatch:
-    """Pairs of ids as a batch; the tokenizers say what pads, starts and ends."""
+    """Pairs of ids as a batch, with the special tokens of the tokenizers."""
     target_in = pad(targets, target.pad, first=target.start)
     return ParallelBatch(
         source=pad(sources, source.pad, last=source.end),
-        source_keys=existing(sources, extra=1),
+        source_keys=token_mask(sources, extra=1),
         target_in=target_in,
         target_out=pad(targets, target.pad, last=target.end),
-        target_keys=existing(targets, extra=1),
+        target_keys=token_mask(targets, extra=1),
     )
 
 
 def collate_windows(windows: Sequence[np.ndarray], pad_id: int) -> TextBatch:
-    """Stretches of n + 1 ids as n inputs and the n outputs that follow them."""
+    """Windows of n + 1 ids as n inputs and the n outputs after them."""
     inputs = [window[:-1] for window in windows]
-    return TextBatch(pad(inputs, pad_id), pad([window[1:] for window in windows], pad_id), existing(inputs))
+    return TextBatch(pad(inputs, pad_id), pad([window[1:] for window in windows], pad_id), token_mask(inputs))
 
 
 def collate_labelled(
@@ -160,7 +163,7 @@ def collate_labelled(
     """Texts and labels as a batch."""
     return LabelledBatch(
         input=pad(texts, tokenizer.pad, first=tokenizer.start, last=tokenizer.end),
-        keys=existing(texts, extra=2),
+        keys=token_mask(texts, extra=2),
         labels=np.fromiter(labels, np.int64),
     )
 
@@ -168,28 +171,28 @@ def collate_labelled(
 def pad(
     sequences: Sequence[np.ndarray], pad_id: int, first: int | None = None, last: int | None = None
 ) -> np.ndarray:
-    """Sequences as rows of one array, each between first and last where given, padded on the right."""
+    """Sequences as rows of an array, between `first` and `last` if given, padded on the right."""
     before, after = int(first is not None), int(last is not None)
-    width = max((len(one) for one in sequences), default=0) + before + after
+    width = max(map(len, sequences), default=0) + before + after
     padded = np.full((len(sequences), width), pad_id, np.int64)
-    for row, one in zip(padded, sequences, strict=True):
-        row[before : before + len(one)] = one
+    for row, ids in zip(padded, sequences, strict=True):
+        row[before : before + len(ids)] = ids
         if last is not None:
-            row[before + len(one)] = last
+            row[before + len(ids)] = last
     if first is not None:
         padded[:, 0] = first
     return padded
 
 
-def existing(sequences: Sequence[np.ndarray], extra: int = 0) -> np.ndarray:
-    """True where a padded row has a token, with so many added to each."""
-    lengths = np.array([len(one) + extra for one in sequences], np.int64)
+def token_mask(sequences: Sequence[np.ndarray], extra: int = 0) -> np.ndarray:
+    """True where a padded row has a token; `extra` special tokens are added to each sequence."""
+    lengths = np.array([len(ids) + extra for ids in sequences], np.int64)
     return np.arange(lengths.max(initial=0)) < lengths[:, None]
 
 
-def _split(batch: Some, parts: int) -> list[Some]:
-    """Each part keeps the columns in which it has a key; arrays without keys have no columns."""
-    made: list[Some] = []
+def _split(batch: BatchType, parts: int) -> list[BatchType]:
+    """Each part keeps the columns in which it has a token."""
+    batches: list[BatchType] = []
     for rows in np.array_split(np.arange(batch.rows), parts):
         if not len(rows):
             continue
@@ -200,33 +203,34 @@ def _split(batch: Some, parts: int) -> list[Some]:
             keys = batch._widths.get(name, name)  # pyright: ignore[reportAttributeAccessIssue]
             width = int(getattr(batch, keys)[rows].sum(1).max()) if array.ndim > 1 else None
             arrays[name] = array if width is None else array[:, :width]
-        made.append(type(batch)(**arrays))
-    return made
+        batches.append(type(batch)(**arrays))
+    return batches
 
 
-CHOSEN_SHARE = 0.15
-MASKED_SHARE = 0.8
-RANDOM_SHARE = 0.1
+CHOSEN_SHARE = 0.15  # of all tokens, as in BERT
+MASKED_SHARE = 0.8  # of the chosen tokens
+RANDOM_SHARE = 0.1  # of the chosen tokens
 
 
 def collate_masked(
     texts: Sequence[np.ndarray], tokenizer: Tokenizer, random: np.random.Generator
 ) -> MaskedBatch:
-    """Texts between start and end, a share of their tokens chosen to be guessed.
+    """Texts between start and end, with tokens chosen for prediction as in BERT.
 
-    Of the chosen, eight in ten become the mask, one in ten another token, and one in ten stay as they are.
-    Start, end and padding are never chosen, nor is an end between two documents, and something always is.
+    Of the chosen tokens 80% become the mask token, 10% a random token, and 10% stay unchanged. Start, end,
+    padding and the end tokens between documents are not chosen. At least one token is.
     """
     output = pad(texts, tokenizer.pad, first=tokenizer.start, last=tokenizer.end)
-    chosen = _choose(_text_places(texts, output.shape) & (output != tokenizer.end), random)
-    fate = random.random(output.shape)
-    others = random.choice(_ordinary(tokenizer), output.shape)
-    changed = np.where(fate < MASKED_SHARE, tokenizer.mask, others)
-    stays = fate >= MASKED_SHARE + RANDOM_SHARE
-    return MaskedBatch(np.where(chosen & ~stays, changed, output), output, chosen, existing(texts, extra=2))
+    chosen = _choose(_text_mask(texts, output.shape) & (output != tokenizer.end), random)
+    draws = random.random(output.shape)
+    random_ids = random.choice(_ordinary_ids(tokenizer), output.shape)
+    replaced = np.where(draws < MASKED_SHARE, tokenizer.mask, random_ids)
+    is_kept = draws >= MASKED_SHARE + RANDOM_SHARE
+    masked = np.where(chosen & ~is_kept, replaced, output)
+    return MaskedBatch(masked, output, chosen, token_mask(texts, extra=2))
 
 
-def _text_places(texts: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+def _text_mask(texts: Sequence[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
     lengths = np.array([len(text) for text in texts])[:, None]
     column = np.arange(shape[1])
     return (column >= 1) & (column <= lengths)
@@ -240,6 +244,6 @@ def _choose(allowed: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return chosen
 
 
-def _ordinary(tokenizer: Tokenizer) -> np.ndarray:
-    """All ids but the special ones."""
+def _ordinary_ids(tokenizer: Tokenizer) -> np.ndarray:
+    """All ids except special tokens."""
     return np.setdiff1d(np.arange(tokenizer.vocabulary), list(tokenizer.specials.values()))

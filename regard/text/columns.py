@@ -1,8 +1,8 @@
-"""Rows of TSV, CSV and JSONL files, with the columns a caller asks for.
+"""Selected columns of TSV, CSV and JSONL files.
 
-Which line is a header is stated, never guessed: columns asked for by name are looked up in the first
-line, which must hold them; columns asked for by number (from 0) mean a file without a header, unless
-`header=True` says that its first line is to be passed over. JSONL has keys, so names only.
+Headers are not guessed. If columns are selected by name, the first line is a header that contains the names.
+If columns are selected by number, from 0, the file has no header, unless `header=True` skips the first line.
+JSONL columns are selected by key only.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ NOT_CSV = "broken CSV quoting"
 NOT_JSON = "not a JSON object"
 
 _SUFFIXES = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-# A field between quotes, in which a quote is doubled, or one that does not begin with a quote.
+# A quoted field, in which a quote is doubled, or a field that does not begin with a quote.
 _FIELD = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"|([^",][^,]*+)?+)(?=,|\Z)')
 _UNCLOSED = re.compile(r'"[^"]*+(?:""[^"]*+)*+')
-_WHOLE, _OPEN, _BROKEN = "whole", "open", "broken"
-_LONG_FIELDS = 2  # fields of the longest allowed length that a record over several lines may have
-_ROWS_IN_A_FIELD = 20  # lines of a field that each look like a row, from which on they are taken for rows
+_COMPLETE, _OPEN, _INVALID = "complete", "open", "invalid"
+_LONG_FIELDS = 2  # a record over several lines may be as long as this many fields of the maximum length
+_ROWS_IN_A_FIELD = 20  # from this many lines that all look like rows, a quoted field is taken for rows
 
 
 class Row(NamedTuple):
-    """The wanted fields of one row and the line where it starts; `problem` as in Line."""
+    """The selected fields of one row and the number of its first line; `problem` as in Line."""
 
     number: int
     fields: tuple[str, ...]
@@ -44,8 +44,8 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The columns to take, in this order, and whether the first line is a header."""
+class ColumnSelection:
+    """The columns to read, in this order, and whether the first line is a header."""
 
     columns: tuple[Column, ...]
     header: bool | None = None
@@ -53,109 +53,114 @@ class Wanted:
     def __post_init__(self):
         named = [isinstance(column, str) for column in self.columns]
         if any(named) and not all(named):
-            raise SettingError(f"columns {self.columns} mix names and numbers; give only one kind")
+            raise SettingError(f"columns {self.columns} mix names and numbers; give one or the other")
         if all(named) and self.header is False:
-            raise SettingError(f"columns {self.columns} are names, which only a header has; give numbers")
+            raise SettingError(f"columns {self.columns} are names and need a header; give numbers")
         if any(isinstance(column, int) and column < 0 for column in self.columns):
-            raise SettingError(f"columns {self.columns} must count from 0")
+            raise SettingError(f"columns {self.columns} are numbered from 0; give no negative number")
 
     @property
     def by_name(self) -> bool:
-        """Whether the columns are asked for by name."""
+        """Whether the columns are selected by name."""
         return isinstance(self.columns[0], str)
 
     @property
     def has_header(self) -> bool:
-        """Whether the first line is a header under the rule at the top of this file."""
+        """Whether the first line is a header."""
         return self.by_name or bool(self.header)
 
+    def identity(self) -> str:
+        """The selection as part of a corpus's digest; the text is that of format 1, so digests stay equal."""
+        return f"Wanted(columns={self.columns!r}, header={self.header!r})"
 
-def read_rows(path: Path, wanted: Wanted, kind: str | None, longest: int) -> Iterator[Row]:
-    """The rows of a file; its kind is a name of FORMATS, or follows from the file's name."""
-    return FORMATS.find(kind or kind_of(path))(path, wanted, longest)
+
+def read_rows(path: Path, selection: ColumnSelection, format: str | None, longest: int) -> Iterator[Row]:
+    """The rows of a file; `format` is a name of FORMATS, by default that of the file's ending."""
+    return FORMATS.find(format or format_of(path))(path, selection, longest)
 
 
-def kind_of(path: Path, otherwise: str | None = None) -> str:
-    """The kind of table a file's name promises; without a promise the other one, or an error."""
+def format_of(path: Path, default: str | None = None) -> str:
+    """The format that the ending of a file's name implies; other endings give the default or an error."""
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
-    kind = _SUFFIXES.get(suffix, otherwise)
-    if kind is None:
+    format = _SUFFIXES.get(suffix, default)
+    if format is None:
         raise SettingError(
-            f"{path.name} is named neither .tsv, .csv nor .jsonl; say what it is with data.format = "
-            '"tsv", "csv" or "jsonl"'
+            f'{path.name} does not end in .tsv, .csv or .jsonl; set data.format to "tsv", "csv" or "jsonl"'
         )
-    return kind
+    return format
 
 
-def _tsv(path: Path, wanted: Wanted, longest: int) -> Iterator[Row]:
-    """Every tab separates; quotes are text."""
+def _tsv(path: Path, selection: ColumnSelection, longest: int) -> Iterator[Row]:
+    """Tabs separate fields; quotes are text."""
     rows = (
         Row(line.number, tuple(line.text.split("\t")), line.problem) for line in read_lines(path, longest)
     )
-    return _pick(path, rows, wanted)
+    return _select(path, rows, selection)
 
 
-def _csv(path: Path, wanted: Wanted, longest: int) -> Iterator[Row]:
-    """Commas separate; a field in quotes may hold commas, doubled quotes and line ends.
+def _csv(path: Path, selection: ColumnSelection, longest: int) -> Iterator[Row]:
+    """Commas separate fields; a quoted field may contain commas, doubled quotes and line ends.
 
-    A quote that opens a field and does not close it costs its own line: the next line is read on its own.
+    If a quote is never closed, only its own line is lost.
     """
-    return _pick(path, _csv_rows(_Ahead(read_lines(path, longest)), longest), wanted)
+    return _select(path, _csv_rows(_LookAhead(read_lines(path, longest)), longest), selection)
 
 
-def _csv_rows(ahead: _Ahead, longest: int) -> Iterator[Row]:
-    width = 0  # fields of the first record
+def _csv_rows(ahead: _LookAhead, longest: int) -> Iterator[Row]:
+    width = 0  # number of fields of the first record
     while (line := ahead.take()) is not None:
         fields, state = _split_csv(line.text)
-        problem = NOT_CSV if state == _BROKEN else line.problem
+        problem = NOT_CSV if state == _INVALID else line.problem
         if state == _OPEN:
-            fields, problem = _over_lines(line, ahead, width, longest)
+            fields, problem = _multiline_fields(line, ahead, width, longest)
         width = width or (0 if problem else len(fields))
         yield Row(line.number, () if problem else tuple(fields), problem)
 
 
-def _over_lines(line: Line, ahead: _Ahead, width: int, longest: int) -> tuple[list[str], str | None]:
-    """The fields of a record that ends in a later line than it begins, or why it is none."""
-    more = ahead.until_closed(_LONG_FIELDS * longest)
-    if more is None:
+def _multiline_fields(
+    line: Line, ahead: _LookAhead, width: int, longest: int
+) -> tuple[list[str], str | None]:
+    """The fields of a record over several lines, or its problem."""
+    following = ahead.until_closed(_LONG_FIELDS * longest)
+    if following is None:
         return [], NOT_CSV
-    fields, _ = _split_csv("\n".join(each.text for each in (line, *more)))
-    if any(len(field.encode()) > longest for field in fields) or _are_rows(more[:-1], width):
-        ahead.refuse()
+    fields, _ = _split_csv("\n".join([line.text, *(other.text for other in following)]))
+    if any(len(field.encode()) > longest for field in fields) or _are_rows(following[:-1], width):
+        ahead.mark_invalid()
         return [], NOT_CSV
-    for _ in more:
+    for _ in following:
         ahead.take()
-    return fields, next((each.problem for each in more if each.problem), None)
+    return fields, next((other.problem for other in following if other.problem), None)
 
 
 def _are_rows(lines: Sequence[Line], width: int) -> bool:
-    """Whether the lines of a field are rows: two stray quotes far apart look like one long field."""
+    """Whether the lines of a quoted field are rows between two stray quotes."""
     if width < 2 or len(lines) < _ROWS_IN_A_FIELD:
         return False
-    found = (_split_csv(line.text) for line in lines)
-    return all(state == _WHOLE and len(fields) == width for fields, state in found)
+    rows = (_split_csv(line.text) for line in lines)
+    return all(state == _COMPLETE and len(fields) == width for fields, state in rows)
 
 
-class _Ahead:
-    """Lines, some of them read ahead in search of the quote that closes a field.
+class _LookAhead:
+    """Lines with lookahead for the quote that closes a field.
 
-    Of those held, the first `_inside` do not leave a quoted field that is open before them, wherever it
-    began, and `_next` is what the line behind them does. So each line is searched once, not once for every
-    stray quote before it.
+    The first `_inside` lines of the buffer do not close a quoted field that is open before them. `_next` is
+    the state after the line that follows them. Each line is searched once, however many stray quotes precede
+    it.
     """
 
     def __init__(self, lines: Iterator[Line]):
         self._lines = lines
-        self._held: deque[Line] = deque()
+        self._buffer: deque[Line] = deque()
         self._inside = 0
         self._size = 0
         self._next: str | None = None
 
     def take(self) -> Line | None:
-        """The next line, or None at the end of the file."""
-        if not self._held:
+        """The next line; None at the end of the file."""
+        if not self._buffer:
             return next(self._lines, None)
-        line = self._held.popleft()
+        line = self._buffer.popleft()
         if self._inside:
             self._inside -= 1
             self._size -= len(line.text) + 1
@@ -163,33 +168,33 @@ class _Ahead:
             self._next = None
         return line
 
-    def until_closed(self, room: int) -> list[Line] | None:
-        """The lines up to the one that closes the open field; None where none does within so much text."""
-        while self._look() == _OPEN:
-            if self._size > room:
+    def until_closed(self, limit: int) -> list[Line] | None:
+        """The lines up to the one that closes the open field; None if more than `limit` characters do not."""
+        while self._next_state() == _OPEN:
+            if self._size > limit:
                 return None
-            self._size += len(self._held[self._inside].text) + 1
+            self._size += len(self._buffer[self._inside].text) + 1
             self._inside += 1
             self._next = None
-        return list(self._held) if self._next == _WHOLE else None
+        return list(self._buffer) if self._next == _COMPLETE else None
 
-    def refuse(self) -> None:
-        """Take the field that was closed for a broken one, whichever line it begins in."""
-        self._next = _BROKEN
+    def mark_invalid(self) -> None:
+        """Treat the closing quote that was found as invalid, also for fields that begin in later lines."""
+        self._next = _INVALID
 
-    def _look(self) -> str:
+    def _next_state(self) -> str:
         if self._next is None:
-            if self._inside == len(self._held):
-                self._held.extend(islice(self._lines, 1))
-            there = self._inside < len(self._held)
-            self._next = _split_csv(f'"{self._held[self._inside].text}')[1] if there else _BROKEN
+            if self._inside == len(self._buffer):
+                self._buffer.extend(islice(self._lines, 1))
+            has_line = self._inside < len(self._buffer)
+            self._next = _split_csv(f'"{self._buffer[self._inside].text}')[1] if has_line else _INVALID
         return self._next
 
 
 def _split_csv(text: str) -> tuple[list[str], str]:
-    """The fields of a text, and whether it is a whole record, ends in an open quote, or is broken."""
+    """The fields of a text, and whether it is a complete record, has an open quote, or is invalid."""
     if '"' not in text:
-        return text.split(","), _WHOLE
+        return text.split(","), _COMPLETE
     fields: list[str] = []
     end = -1
     while end < len(text) and (match := _FIELD.match(text, end + 1)):
@@ -197,46 +202,46 @@ def _split_csv(text: str) -> tuple[list[str], str]:
         fields.append((bare or "") if quoted is None else quoted.replace('""', '"'))
         end = match.end()
     if end == len(text):
-        return fields, _WHOLE
-    return fields, _OPEN if _UNCLOSED.fullmatch(text, end + 1) else _BROKEN
+        return fields, _COMPLETE
+    return fields, _OPEN if _UNCLOSED.fullmatch(text, end + 1) else _INVALID
 
 
-def _pick(path: Path, rows: Iterator[Row], wanted: Wanted) -> Iterator[Row]:
-    first = next(rows, None) if wanted.has_header else None
-    if wanted.has_header and first is None:
+def _select(path: Path, rows: Iterator[Row], selection: ColumnSelection) -> Iterator[Row]:
+    first = next(rows, None) if selection.has_header else None
+    if selection.has_header and first is None:
         return
-    places = _places(path, first.fields if first else (), wanted)
+    indices = _indices(path, first.fields if first else (), selection)
     for number, fields, problem in rows:
-        if problem or len(fields) <= max(places):
+        if problem or len(fields) <= max(indices):
             yield Row(number, (), problem or (NOT_A_ROW if any(fields) else EMPTY))
         else:
-            yield Row(number, tuple(fields[place] for place in places))
+            yield Row(number, tuple(fields[index] for index in indices))
 
 
-def _places(path: Path, header: Sequence[str], wanted: Wanted) -> list[int]:
-    places: list[int] = []
-    for column in wanted.columns:
+def _indices(path: Path, header: Sequence[str], selection: ColumnSelection) -> list[int]:
+    indices: list[int] = []
+    for column in selection.columns:
         if isinstance(column, int):
-            places.append(column)
+            indices.append(column)
         elif column in header:
-            places.append(list(header).index(column))
+            indices.append(list(header).index(column))
         else:
             shown = ", ".join(repr(name[:20]) for name in header[:6])
             raise DataError(
                 f"{path} has no column {column!r} in its first line ({shown}); "
-                "name the columns it has, or give their numbers from 0 if it has no header"
+                "give the names of its columns, or their numbers from 0 if it has no header"
             )
-    return places
+    return indices
 
 
-def _jsonl(path: Path, wanted: Wanted, longest: int) -> Iterator[Row]:
-    """One JSON object a line; the columns are its keys."""
-    if not wanted.by_name:
+def _jsonl(path: Path, selection: ColumnSelection, longest: int) -> Iterator[Row]:
+    """One JSON object per line; the columns are its keys."""
+    if not selection.by_name:
         raise SettingError(
-            f"{path} is JSONL, which has keys and no columns {wanted.columns}; name the keys with "
-            "data.columns, or with data.text_column and data.label_column"
+            f"{path} is JSONL, whose columns have no numbers {selection.columns}; give the keys as "
+            "data.columns, or as data.text_column and data.label_column"
         )
-    return (_json_row(line, wanted.columns) for line in read_lines(path, longest))
+    return (_json_row(line, selection.columns) for line in read_lines(path, longest))
 
 
 def _json_row(line: Line, keys: Sequence[Column]) -> Row:
@@ -255,7 +260,7 @@ def _json_row(line: Line, keys: Sequence[Column]) -> Row:
 
 
 def _json_problem(text: str) -> str | None:
-    """JSON can spell what a line cannot hold: a NUL, or half a surrogate pair."""
+    """Why a JSON string is unusable: its escapes can encode a NUL or half a surrogate pair."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -264,12 +269,12 @@ def _json_problem(text: str) -> str | None:
 
 
 def _as_text(value: Any) -> str | None:
-    """A label may be a number or true; nothing, lists and objects are no text."""
+    """A string, number or boolean as text; None for other values."""
     if isinstance(value, str):
         return value
     return json.dumps(value) if isinstance(value, bool | int | float) else None
 
 
-FORMATS: Registry[Callable[[Path, Wanted, int], Iterator[Row]]] = Registry(
+FORMATS: Registry[Callable[[Path, ColumnSelection, int], Iterator[Row]]] = Registry(
     "table format", {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl}
 )

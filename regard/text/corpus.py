@@ -1,15 +1,16 @@
-"""Text to learn from: parallel, plain or labelled, checked and filtered as it streams by.
+"""Training text: parallel, plain or labelled, validated and filtered while it is read.
 
-A corpus can be iterated again and again and is never held in memory. Each pass fills a fresh `report`.
+A corpus is iterated any number of times and is not held in memory. Each pass writes a new `report`.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
-from itertools import chain
+from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,15 +18,14 @@ from pydantic import Field
 
 from regard.errors import DataError
 from regard.settings import Settings
-from regard.text.columns import Column, Wanted, kind_of, read_rows
-from regard.text.duplicates import SeenTexts
+from regard.text.columns import Column, ColumnSelection, format_of, read_rows
 from regard.text.lines import EMPTY, Line, Paths, files_digest, find_files, read_lines
 
-SHOWN_PLACES = 5
+SHOWN_LOCATIONS = 5
 
 
-class Place(NamedTuple):
-    """A line of a file, counted from 1 as editors do."""
+class Location(NamedTuple):
+    """A line of a file, numbered from 1."""
 
     file: str
     line: int
@@ -35,75 +35,76 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Mentions:
-    """How often something happened, and where first."""
+class Occurrences:
+    """A count, with the first few locations."""
 
     count: int = 0
-    places: list[Place] = field(default_factory=list)
+    locations: list[Location] = field(default_factory=list)
 
-    def add(self, place: Place) -> None:
-        """Count one more, remembering the place while there is room."""
+    def add(self, location: Location) -> None:
+        """Count one occurrence."""
         self.count += 1
-        if len(self.places) < SHOWN_PLACES:
-            self.places.append(place)
+        if len(self.locations) < SHOWN_LOCATIONS:
+            self.locations.append(location)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The occurrences as JSON values."""
+        return {"count": self.count, "places": [list(location) for location in self.locations]}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Occurrences:
+        """The occurrences that `as_dict` wrote."""
+        return cls(values["count"], [Location(*location) for location in values["places"]])
 
     def __str__(self) -> str:
-        more = ", ..." if self.count > len(self.places) else ""
-        return f"{self.count:,} ({', '.join(map(str, self.places))}{more})"
+        more = ", ..." if self.count > len(self.locations) else ""
+        return f"{self.count:,} ({', '.join(map(str, self.locations))}{more})"
 
 
 @dataclass
 class Report:
-    """Examples read, kept, skipped and shortened; `str(report)` is a short text for people.
+    """The numbers of examples read, kept, skipped and truncated; `str(report)` is a short text.
 
-    While a corpus is read, `place` is where its latest example stands.
+    While a corpus is read, `location` is that of its latest example.
     """
 
     read: int = 0
     kept: int = 0
-    skipped: dict[str, Mentions] = field(default_factory=dict)
-    shortened: Mentions = field(default_factory=Mentions)
-    place: Place = field(default=Place("", 0), compare=False)
+    skipped: dict[str, Occurrences] = field(default_factory=dict)
+    shortened: Occurrences = field(default_factory=Occurrences)
+    location: Location = field(default=Location("", 0), compare=False)
 
-    def skip(self, reason: str, place: Place) -> None:
-        """Count an example that was left out."""
-        self.skipped.setdefault(reason, Mentions()).add(place)
+    def skip(self, reason: str, location: Location) -> None:
+        """Count a skipped example."""
+        self.skipped.setdefault(reason, Occurrences()).add(location)
 
-    def drop(self, reason: str, place: Place) -> None:
-        """Count an example as left out after all, though it was kept before."""
+    def drop(self, reason: str, location: Location) -> None:
+        """Count an example as skipped that was counted as kept before."""
         self.kept -= 1
-        self.skip(reason, place)
+        self.skip(reason, location)
 
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain values, for metrics and manifests."""
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON values, for metrics and manifests."""
         return {
             "read": self.read,
             "kept": self.kept,
-            "skipped": {reason: _plain(mentions) for reason, mentions in self.skipped.items()},
-            "shortened": _plain(self.shortened),
+            "skipped": {reason: skipped.as_dict() for reason, skipped in self.skipped.items()},
+            "shortened": self.shortened.as_dict(),
         }
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Report:
-        """The report that `to_json` wrote."""
-        skipped = {reason: _mentions(plain) for reason, plain in values["skipped"].items()}
-        return cls(values["read"], values["kept"], skipped, _mentions(values["shortened"]))
+    def from_dict(cls, values: dict[str, Any]) -> Report:
+        """The report that `as_dict` wrote."""
+        skipped = {reason: Occurrences.from_dict(part) for reason, part in values["skipped"].items()}
+        return cls(values["read"], values["kept"], skipped, Occurrences.from_dict(values["shortened"]))
 
     def __str__(self) -> str:
-        left_out = sum(mentions.count for mentions in self.skipped.values())
-        lines = [f"{self.read:,} read, {self.kept:,} kept, {left_out:,} skipped"]
-        lines += [f"  {reason}: {mentions}" for reason, mentions in self.skipped.items()]
+        count = sum(skipped.count for skipped in self.skipped.values())
+        lines = [f"{self.read:,} read, {self.kept:,} kept, {count:,} skipped"]
+        lines += [f"  {reason}: {skipped}" for reason, skipped in self.skipped.items()]
         if self.shortened.count:
             lines.append(f"  kept but shortened: {self.shortened}")
         return "\n".join(lines)
-
-
-def _plain(mentions: Mentions) -> dict[str, Any]:
-    return {"count": mentions.count, "places": [list(place) for place in mentions.places]}
-
-
-def _mentions(values: dict[str, Any]) -> Mentions:
-    return Mentions(values["count"], [Place(*place) for place in values["places"]])
 
 
 TOO_SHORT = "too short"
@@ -111,7 +112,8 @@ TOO_LONG = "too long"
 UNEVEN = "length ratio"
 DUPLICATE = "duplicate"
 
-_WHOLE_NUMBER = re.compile(r"-?\d{1,4000}")  # Python converts no more than 4,300 digits
+_BLOCK = 512  # digests in a block of SeenTexts
+_INTEGER = re.compile(r"-?\d{1,4000}")  # Python converts no more than 4,300 digits
 
 
 class Pair(NamedTuple):
@@ -154,10 +156,10 @@ class Filters(Settings):
     """Whether an example that occurred before is left out: the same pair, or the same text and label."""
 
 
-class Record(NamedTuple):
-    """Texts to be judged together: the two sides of a pair, a text and its label, or one line."""
+class RawExample(NamedTuple):
+    """An example before filtering: the two sides of a pair, a text and its label, or one line."""
 
-    place: Place
+    location: Location
     fields: tuple[str, ...]
     problem: str | None
 
@@ -165,8 +167,8 @@ class Record(NamedTuple):
 class ParallelText:
     """Pairs from two sets of files that match line by line, or from one set of tables with two columns.
 
-    `columns`, `header` and `format` concern tables only; columns.py states the rule for headers. Without a
-    format each file's name decides, and a name that does not say it is that of a TSV file.
+    `columns`, `header` and `format` apply to tables only; columns.py states the rule for headers. Without a
+    format the ending of each file's name decides, and other endings mean TSV.
     """
 
     def __init__(
@@ -181,40 +183,40 @@ class ParallelText:
         self.filters = filters or Filters()
         self.report = Report()
         self._source = find_files(source)
-        self._formats = [format or kind_of(path, "tsv") for path in self._source]
+        self._formats = [format or format_of(path, "tsv") for path in self._source]
         self._target = find_files(target) if target is not None else None
-        self._wanted = Wanted(columns, header)
+        self._selection = ColumnSelection(columns, header)
         if self._target is not None and len(self._source) != len(self._target):
             raise DataError(
-                f"{len(self._source)} source files but {len(self._target)} target files; they go in pairs"
+                f"{len(self._source)} source files and {len(self._target)} target files; give equally many"
             )
 
     def __iter__(self) -> Iterator[Pair]:
         self.report = Report()
-        for source, target in _judged(self._records(), self.filters, self.report, measured=2):
+        for source, target in _filtered(self._raw_examples(), self.filters, self.report, measured=2):
             yield Pair(source, target)
 
     def sources(self) -> Iterator[str]:
-        """The source of every line or row, also of those that are left out; "" where it cannot be used."""
-        for record in self._records():
-            source = record.fields[0] if record.fields else ""
+        """The source of every line or row, including skipped ones; "" if it is unusable."""
+        for example in self._raw_examples():
+            source = example.fields[0] if example.fields else ""
             yield "" if "\0" in source or not source.strip() else source
 
     def identity(self) -> str:
-        """A digest of the files and of every setting that decides what is kept."""
+        """A digest of the files and of all settings that affect the examples."""
         files = self._source + (self._target or [])
-        kinds = "tsv" if self._target is not None else " ".join(sorted(set(self._formats)))
-        return _digest(
-            "parallel", files_digest(files), len(files), self._wanted, kinds, self.filters.canonical()
-        )
+        formats = "tsv" if self._target is not None else " ".join(sorted(set(self._formats)))
+        selection, filters = self._selection.identity(), self.filters.canonical()
+        return _digest("parallel", files_digest(files), len(files), selection, formats, filters)
 
-    def _records(self) -> Iterator[Record]:
+    def _raw_examples(self) -> Iterator[RawExample]:
         longest = self.filters.longest_line
         if self._target is None:
-            tables = zip(self._source, self._formats, strict=True)
-            return chain.from_iterable(_rows(path, self._wanted, kind, longest) for path, kind in tables)
-        files = zip(self._source, self._target, strict=True)
-        return chain.from_iterable(_side_by_side(source, target, longest) for source, target in files)
+            for path, format in zip(self._source, self._formats, strict=True):
+                yield from _rows(path, self._selection, format, longest)
+        else:
+            for source, target in zip(self._source, self._target, strict=True):
+                yield from _aligned(source, target, longest)
 
 
 class LabelledText:
@@ -232,27 +234,28 @@ class LabelledText:
         self.filters = filters or Filters()
         self.report = Report()
         self._files = find_files(files)
-        self._wanted = Wanted((text, label), header)
+        self._selection = ColumnSelection((text, label), header)
         self._format = format
 
     def __iter__(self) -> Iterator[Example]:
         self.report = Report()
-        for text, label in _judged(self._records(), self.filters, self.report, measured=1):
+        for text, label in _filtered(self._raw_examples(), self.filters, self.report, measured=1):
             yield Example(text, label.strip())
 
     def identity(self) -> str:
-        """A digest of the files and of every setting that decides what is kept."""
+        """A digest of the files and of all settings that affect the examples."""
+        selection = self._selection.identity()
         return _digest(
-            "labelled", files_digest(self._files), self._wanted, self._format, self.filters.canonical()
+            "labelled", files_digest(self._files), selection, self._format, self.filters.canonical()
         )
 
-    def _records(self) -> Iterator[Record]:
-        longest = self.filters.longest_line
-        return chain.from_iterable(_rows(path, self._wanted, self._format, longest) for path in self._files)
+    def _raw_examples(self) -> Iterator[RawExample]:
+        for path in self._files:
+            yield from _rows(path, self._selection, self._format, self.filters.longest_line)
 
 
 class PlainText:
-    """Lines of plain text, each an example of its own; RunningText is for text that runs on."""
+    """Lines of plain text, one example each; for continuous text see RunningText."""
 
     def __init__(self, files: Paths, filters: Filters | None = None):
         self.filters = filters or Filters()
@@ -261,48 +264,48 @@ class PlainText:
 
     def __iter__(self) -> Iterator[str]:
         self.report = Report()
-        for (text,) in _judged(self._records(), self.filters, self.report, measured=1):
+        for (text,) in _filtered(self._raw_examples(), self.filters, self.report, measured=1):
             yield text
 
     def identity(self) -> str:
-        """A digest of the files and of every setting that decides what is kept."""
+        """A digest of the files and of all settings that affect the examples."""
         return _digest("plain", files_digest(self.files), self.filters.canonical())
 
-    def _records(self) -> Iterator[Record]:
+    def _raw_examples(self) -> Iterator[RawExample]:
         for path in self.files:
             for line in read_lines(path, self.filters.longest_line):
-                yield Record(Place(str(path), line.number), (line.text,), line.problem)
+                yield RawExample(Location(str(path), line.number), (line.text,), line.problem)
 
 
 def label_names(examples: Iterable[Example]) -> list[str]:
-    """The different labels in order: by value where all are whole numbers, else by letters."""
+    """The distinct labels, sorted by value if all are integers, otherwise alphabetically."""
     names = {example.label for example in examples}
-    if all(_WHOLE_NUMBER.fullmatch(name) for name in names):
+    if all(_INTEGER.fullmatch(name) for name in names):
         return sorted(names, key=lambda name: (int(name), name))  # 1 and 01 are two labels
     return sorted(names)
 
 
-def unusable(place: Place, problem: str) -> DataError:
-    """The error for a line that cannot be used, where the caller asked for one."""
-    return DataError(f'{place}: {problem}; mend it, or leave such lines out with bad = "skip"')
+def unusable_line(location: Location, problem: str) -> DataError:
+    """The error for an unusable line with `bad = "error"`."""
+    return DataError(f'{location}: {problem}; correct it, or skip such lines with bad = "skip"')
 
 
-def _rows(path: Path, wanted: Wanted, kind: str | None, longest: int) -> Iterator[Record]:
-    for number, fields, problem in read_rows(path, wanted, kind, longest):
-        yield Record(Place(str(path), number), fields, problem)
+def _rows(path: Path, selection: ColumnSelection, format: str | None, longest: int) -> Iterator[RawExample]:
+    for number, fields, problem in read_rows(path, selection, format, longest):
+        yield RawExample(Location(str(path), number), fields, problem)
 
 
-def _side_by_side(source: Path, target: Path, longest: int) -> Iterator[Record]:
-    lefts, rights = read_lines(source, longest), read_lines(target, longest)
+def _aligned(source: Path, target: Path, longest: int) -> Iterator[RawExample]:
+    sources, targets = read_lines(source, longest), read_lines(target, longest)
     count = 0
-    for left in lefts:
-        right = next(rights, None)
+    for left in sources:
+        right = next(targets, None)
         if right is None:
-            raise _unequal(source, 1 + count + _count(lefts), target, count)
+            raise _unequal(source, 1 + count + _count(sources), target, count)
         count += 1
-        blamed = source if left.problem or not right.problem else target
-        yield Record(Place(str(blamed), count), (left.text, right.text), left.problem or right.problem)
-    surplus = _count(rights)
+        file = source if left.problem or not right.problem else target
+        yield RawExample(Location(str(file), count), (left.text, right.text), left.problem or right.problem)
+    surplus = _count(targets)
     if surplus:
         raise _unequal(source, count, target, count + surplus)
 
@@ -317,25 +320,57 @@ def _unequal(source: Path, left: int, target: Path, right: int) -> DataError:
     )
 
 
-def _judged(
-    records: Iterator[Record], filters: Filters, report: Report, measured: int
+def _filtered(
+    examples: Iterator[RawExample], filters: Filters, report: Report, measured: int
 ) -> Iterator[tuple[str, ...]]:
-    """The fields of the records that pass; the first `measured` of them are text with a length."""
+    """The fields of the examples that pass; length limits apply to the first `measured` fields."""
     seen = SeenTexts()
-    for place, fields, problem in records:
+    for location, fields, problem in examples:
         report.read += 1
         bad = problem or (EMPTY if any(not field.strip() for field in fields) else None)
         if bad and filters.bad == "error":
-            raise unusable(place, bad)
+            raise unusable_line(location, bad)
         reason = bad or _reason(fields[:measured], filters)
         if reason is None and filters.drop_duplicates and not seen.add(*fields):
             reason = DUPLICATE
         if reason is None:
             report.kept += 1
-            report.place = place
+            report.location = location
             yield fields
         else:
-            report.skip(reason, place)
+            report.skip(reason, location)
+
+
+class SeenTexts:
+    """A set of texts, as sorted blocks of 64-bit digests: under 16 bytes per text, whatever its length.
+
+    The probability that n different texts collide is about n^2 / 2^65: 1 in 30 million for a million texts,
+    1 in 40 for a billion.
+    """
+
+    def __init__(self):
+        self._blocks = [array("Q")]
+        self._firsts = array("Q", [0])  # the smallest digest that each block may contain
+
+    def add(self, *fields: str) -> bool:
+        """Add a text of these fields; True if it is new."""
+        digest = int.from_bytes(blake2b("\0".join(fields).encode(), digest_size=8).digest(), "big")
+        block_index = bisect_right(self._firsts, digest) - 1
+        block = self._blocks[block_index]
+        index = bisect_left(block, digest)
+        if index < len(block) and block[index] == digest:
+            return False
+        block.insert(index, digest)
+        if len(block) == _BLOCK:
+            self._split(block_index)
+        return True
+
+    def _split(self, index: int) -> None:
+        block = self._blocks[index]
+        upper = block[_BLOCK // 2 :]
+        del block[_BLOCK // 2 :]
+        self._blocks.insert(index + 1, upper)
+        self._firsts.insert(index + 1, upper[0])
 
 
 def _reason(texts: tuple[str, ...], filters: Filters) -> str | None:

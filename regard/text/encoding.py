@@ -1,4 +1,4 @@
-"""A corpus becomes a data set of ids, in memory or in a cache folder on disk."""
+"""Encoding: a corpus as a data set of token ids, in memory or in a cache folder."""
 
 from __future__ import annotations
 
@@ -9,46 +9,48 @@ from pathlib import Path
 from typing import NamedTuple
 
 from regard.errors import DataError, nearest
-from regard.text.corpus import Example, Pair, Place, Report
+from regard.text.corpus import Example, Location, Pair, Report
 from regard.text.running_text import RunningText
 from regard.text.splitting import Corpus
 from regard.text.token_files import Columns, Data, build_in_memory, open_or_build
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
 TOO_MANY_TOKENS = "too many tokens"
-_AT_ONCE = 2000
-_CHUNKS_AT_ONCE = 16
+_ENCODED_TOGETHER = 2000  # examples
+_CHUNKS_ENCODED_TOGETHER = 16
 
 
-class _Held(NamedTuple):
-    """An example waiting to be encoded with its neighbours, and where it stands."""
+class _Located(NamedTuple):
+    """An example with its location."""
 
     fields: tuple[str, ...]
-    place: Place
+    location: Location
 
 
 def encode_parallel(
     corpus: Corpus[Pair], tokenizers: Tokenizers, longest: int, cache: Path | None = None
 ) -> Data:
-    """Columns source and target; a pair with a side of `longest` tokens or more is left out and counted.
+    """Columns source and target; pairs with a side of `longest` tokens or more are skipped and counted.
 
-    The model reads a start or an end with each side, so a side itself may have one token less.
+    Each side has a start or an end token besides, so that `longest` is the length of the model's input.
     """
     sides = (tokenizers.source, tokenizers.target)
 
     def fill(columns: Columns) -> Report:
         for batch in _batches(corpus, corpus):
-            encoded = [side.encode_batch([held.fields[i] for held in batch]) for i, side in enumerate(sides)]
-            for held, source, target in zip(batch, *encoded, strict=True):
+            sources, targets = (
+                side.encode_batch([example.fields[i] for example in batch]) for i, side in enumerate(sides)
+            )
+            for example, source, target in zip(batch, sources, targets, strict=True):
                 if max(len(source), len(target)) >= longest:
-                    corpus.report.drop(TOO_MANY_TOKENS, held.place)
+                    corpus.report.drop(TOO_MANY_TOKENS, example.location)
                 else:
                     columns["source"].add(source)
                     columns["target"].add(target)
         return corpus.report
 
     vocabularies = {"source": sides[0].vocabulary, "target": sides[1].vocabulary}
-    return _made(fill, vocabularies, cache, corpus.identity(), tokenizers.fingerprint, longest)
+    return _build(fill, vocabularies, cache, corpus.identity(), tokenizers.fingerprint, longest)
 
 
 def encode_labelled(
@@ -58,57 +60,57 @@ def encode_labelled(
     longest: int,
     cache: Path | None = None,
 ) -> Data:
-    """Columns text and label (its place in `labels`); a long text is shortened, not lost, and counted."""
-    numbers = {label: number for number, label in enumerate(labels)}
+    """Columns text and label (an index of `labels`); long texts are truncated and counted."""
+    indices = {label: index for index, label in enumerate(labels)}
 
     def fill(columns: Columns) -> Report:
         for batch in _batches(corpus, corpus):
-            encoded = tokenizer.encode_batch([held.fields[0] for held in batch])
-            for (fields, place), ids in zip(batch, encoded, strict=True):
-                if fields[1] not in numbers:
-                    raise DataError(f"{place}: unknown label {fields[1]!r}; {nearest(fields[1], labels)}")
-                columns["text"].add(_shortened(ids, longest - 2, corpus.report, place))
-                columns["label"].add([numbers[fields[1]]])
+            encoded = tokenizer.encode_batch([example.fields[0] for example in batch])
+            for ((_, label), location), ids in zip(batch, encoded, strict=True):
+                if label not in indices:
+                    raise DataError(f"{location}: unknown label {label!r}; {nearest(label, labels)}")
+                columns["text"].add(_truncated(ids, longest - 2, corpus.report, location))
+                columns["label"].add([indices[label]])
         return corpus.report
 
     vocabularies = {"text": tokenizer.vocabulary, "label": len(labels)}
-    return _made(fill, vocabularies, cache, corpus.identity(), tokenizer.fingerprint, longest, *labels)
+    return _build(fill, vocabularies, cache, corpus.identity(), tokenizer.fingerprint, longest, *labels)
 
 
 def encode_lines(corpus: Corpus[str], tokenizer: Tokenizer, longest: int, cache: Path | None = None) -> Data:
-    """Column text, a sequence for each line; a long line is shortened, not lost, and counted."""
+    """Column text, one sequence per line; long lines are truncated and counted."""
 
     def fill(columns: Columns) -> Report:
         for batch in _batches(corpus, ((line,) for line in corpus)):
-            encoded = tokenizer.encode_batch([held.fields[0] for held in batch])
-            for held, ids in zip(batch, encoded, strict=True):
-                columns["text"].add(_shortened(ids, longest - 2, corpus.report, held.place))
+            encoded = tokenizer.encode_batch([example.fields[0] for example in batch])
+            for example, ids in zip(batch, encoded, strict=True):
+                columns["text"].add(_truncated(ids, longest - 2, corpus.report, example.location))
         return corpus.report
 
     vocabularies = {"text": tokenizer.vocabulary}
-    return _made(fill, vocabularies, cache, corpus.identity(), tokenizer.fingerprint, longest)
+    return _build(fill, vocabularies, cache, corpus.identity(), tokenizer.fingerprint, longest)
 
 
 def encode_running(text: RunningText, tokenizer: Tokenizer, cache: Path | None = None) -> Data:
-    """Column text: the chunks of a running text; their ids stand one after another in `["text"].ids`.
+    """Column text: the chunks of a running text; `["text"].ids` has all their ids.
 
-    The end token stands between two documents, and nowhere else.
+    There is an end token between two documents.
     """
 
     def fill(columns: Columns) -> Report:
         chunks, document = text.chunks(), None
-        while several := list(islice(chunks, _CHUNKS_AT_ONCE)):
-            encoded = tokenizer.encode_batch([chunk.text for chunk in several])
-            for chunk, ids in zip(several, encoded, strict=True):
-                begins = document not in (None, chunk.document)
-                columns["text"].add([tokenizer.end, *ids] if begins else ids)
+        while batch := list(islice(chunks, _CHUNKS_ENCODED_TOGETHER)):
+            encoded = tokenizer.encode_batch([chunk.text for chunk in batch])
+            for chunk, ids in zip(batch, encoded, strict=True):
+                is_first = document not in (None, chunk.document)
+                columns["text"].add([tokenizer.end, *ids] if is_first else ids)
                 document = chunk.document
         return text.report
 
-    return _made(fill, {"text": tokenizer.vocabulary}, cache, text.identity(), tokenizer.fingerprint)
+    return _build(fill, {"text": tokenizer.vocabulary}, cache, text.identity(), tokenizer.fingerprint)
 
 
-def _made(
+def _build(
     fill: Callable[[Columns], Report], vocabularies: dict[str, int], cache: Path | None, *identity: object
 ) -> Data:
     key = sha256("\n".join(map(str, identity)).encode()).hexdigest()
@@ -118,22 +120,23 @@ def _made(
         else open_or_build(Path(cache), fill, vocabularies, key)
     )
     if not len(data):
-        raise DataError(f"nothing is left to learn from: {' '.join(str(data.report).split())}")
+        report = " ".join(str(data.report).split())
+        raise DataError(f"no example is left to train on; check the files and filters: {report}")
     return data
 
 
-def _batches(corpus: Corpus, items: Iterable[tuple[str, ...]]) -> Iterator[list[_Held]]:
-    held: list[_Held] = []
+def _batches(corpus: Corpus, items: Iterable[tuple[str, ...]]) -> Iterator[list[_Located]]:
+    batch: list[_Located] = []
     for item in items:
-        held.append(_Held(tuple(item), corpus.report.place))
-        if len(held) == _AT_ONCE:
-            yield held
-            held = []
-    if held:
-        yield held
+        batch.append(_Located(tuple(item), corpus.report.location))
+        if len(batch) == _ENCODED_TOGETHER:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
-def _shortened(ids: list[int], most: int, report: Report, place: Place) -> list[int]:
-    if len(ids) > most:
-        report.shortened.add(place)
-    return ids[:most]
+def _truncated(ids: list[int], length: int, report: Report, location: Location) -> list[int]:
+    if len(ids) > length:
+        report.shortened.add(location)
+    return ids[:length]

@@ -1,4 +1,4 @@
-"""Lines of text files as people have them: plain or gzip, with or without a BOM, ending in \\n or \\r\\n."""
+"""Lines of text files: plain or gzip, with or without a BOM, ending in \\n or \\r\\n."""
 
 from __future__ import annotations
 
@@ -27,15 +27,7 @@ _BLOCK = 1 << 16
 
 
 class Line(NamedTuple):
-    """One line without its end; `problem` says why the text cannot be used, or is None."""
-
-    number: int
-    text: str
-    problem: str | None
-
-
-class Block(NamedTuple):
-    """A line with its end, or a piece of a long one, of which only the last has an end; see Line."""
+    """A line or a block of one, numbered from 1; `problem` states why its text is unusable, or is None."""
 
     number: int
     text: str
@@ -43,19 +35,19 @@ class Block(NamedTuple):
 
 
 def find_files(paths: Paths) -> list[Path]:
-    """The files meant by a path, a glob pattern or a list of them; a pattern's files come sorted."""
-    several = [paths] if isinstance(paths, str | Path) else list(paths)
-    found = [file for path in several for file in _expand(str(path))]
-    if not found:
-        raise DataError("no file was given; name at least one")
-    return found
+    """The files of a path, a glob pattern or a list of both; files that match a pattern are sorted."""
+    patterns = [paths] if isinstance(paths, str | Path) else list(paths)
+    files = [file for pattern in patterns for file in _expand(str(pattern))]
+    if not files:
+        raise DataError("the list of files is empty; name at least one")
+    return files
 
 
 def _expand(path: str) -> list[Path]:
-    # A file whose own name holds [ or * is itself before it is a pattern.
+    # An existing file takes precedence: its name may contain [ or *.
     if Path(path).is_file():
         return [Path(path)]
-    # Path.glob refuses patterns that start at the root.
+    # Path.glob does not accept absolute patterns.
     names = sorted(glob.glob(path, recursive=True))  # noqa: PTH207
     matches = [Path(name) for name in names if Path(name).is_file()]
     if matches:
@@ -67,43 +59,44 @@ def _expand(path: str) -> list[Path]:
 
 
 def read_lines(path: Path, longest: int) -> Iterator[Line]:
-    """The lines of a file one by one; memory holds one line, however long the file.
+    """The lines of a file without their ends, one at a time.
 
-    Only \\n ends a line (U+2028, U+0085, \\x0b and \\x0c are text); one \\r before it belongs to the end.
-    A line of more than `longest` bytes is reported, not held.
+    Only \\n ends a line (U+2028, U+0085, \\x0b and \\x0c are text); one \\r before it is part of the end.
+    A line of more than `longest` bytes has a problem instead of a text.
     """
     with _opened(path) as handle:
         yield from read_stream(handle, str(path), longest)
 
 
 def read_stream(handle: BinaryIO, name: str, longest: int) -> Iterator[Line]:
-    """The same from something open already, such as stdin; `name` is what an error calls it."""
+    """The lines of an open stream, such as stdin; `name` is its name in error messages."""
     for number, raw in enumerate(_raw_lines(handle, name, longest), start=1):
-        yield _understood(number, raw, longest)
+        raw = _without_end(raw)
+        yield Line(number, "", OVER_LONG) if len(raw) > longest else Line(number, *_decoded(raw))
 
 
 def one_line(text: str) -> str:
-    """A text without line ends, so that it can be a line of a file."""
+    """A text with its line ends replaced by spaces."""
     return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
 
 
-def read_blocks(path: Path, size: int) -> Iterator[Block]:
-    """The text of a file in lines, and a line of more than `size` bytes in blocks of about that size.
+def read_blocks(path: Path, size: int) -> Iterator[Line]:
+    """The lines of a file with their ends; a line of more than `size` bytes is several blocks.
 
-    A block of a line ends before white space or, where it has none, behind any character. A line that ends
-    with the file counts as ended, too.
+    A block ends before white space or, if it has none, after any character. Only the last block of a line
+    ends with \\n. The end of the file also ends a line.
     """
     number = 1
     with _opened(path) as handle:
         for raw, is_last in _raw_blocks(handle, str(path), size):
             text, problem = _decoded(_without_end(raw) if is_last else raw)
-            yield Block(number, text + "\n" if is_last else text, problem)
+            yield Line(number, text + "\n" if is_last else text, problem)
             number += is_last
 
 
 def _opened(path: Path) -> BinaryIO:
     try:
-        # The magic number decides, not the name: .gz files come under many names.
+        # Gzip is recognised by its magic number, since file names vary.
         with path.open("rb") as probe:
             start = probe.read(2)
         if start in _UTF16_BOMS:
@@ -116,14 +109,14 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _raw_lines(handle: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
-    room = longest + len(_BOM) + 2
+    limit = longest + len(_BOM) + 2
     try:
-        raw = handle.readline(room).removeprefix(_BOM)
+        raw = handle.readline(limit).removeprefix(_BOM)
         while raw:
             yield raw
             if len(raw) > longest and not raw.endswith(b"\n"):
                 _skip_rest(handle)
-            raw = handle.readline(room)
+            raw = handle.readline(limit)
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(name, error) from None
 
@@ -133,26 +126,26 @@ def _damaged(name: str, error: Exception) -> DataError:
 
 
 def _raw_blocks(handle: BinaryIO, name: str, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Bytes, and whether a line ends with them."""
-    held, bom, is_last = b"", _BOM, True
+    """Blocks of bytes; True for the last block of a line."""
+    rest, bom, is_last = b"", _BOM, True
     try:
         while raw := handle.readline(size):
             is_last = raw.endswith(b"\n") or len(raw) < size
-            raw, bom = held + raw.removeprefix(bom), b""
-            border = len(raw) if is_last else _border(raw)
-            yield raw[:border], is_last
-            held = raw[border:]
+            raw, bom = rest + raw.removeprefix(bom), b""
+            end = len(raw) if is_last else _block_end(raw)
+            yield raw[:end], is_last
+            rest = raw[end:]
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(name, error) from None
     if not is_last:
-        yield held, True
+        yield rest, True
 
 
-def _border(raw: bytes) -> int:
-    """Where a piece of a line may end: before its last white space, or behind its last whole character."""
+def _block_end(raw: bytes) -> int:
+    """The end of a block: before its last white space, or after its last complete character."""
     words = raw[: max(raw.rfind(b" "), raw.rfind(b"\t")) + 1].rstrip()
     _, characters = codecs.utf_8_decode(raw, "ignore", False)
-    # A \r may be half of a line's end.
+    # A \r may belong to \r\n.
     return len(words) or len(raw[:characters].removesuffix(b"\r"))
 
 
@@ -162,17 +155,12 @@ def _skip_rest(handle: BinaryIO) -> None:
         rest = handle.readline(_BLOCK)
 
 
-def _understood(number: int, raw: bytes, longest: int) -> Line:
-    raw = _without_end(raw)
-    return Line(number, "", OVER_LONG) if len(raw) > longest else Line(number, *_decoded(raw))
-
-
 def _without_end(raw: bytes) -> bytes:
     return raw.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _decoded(raw: bytes) -> tuple[str, str | None]:
-    """The text, and why it cannot be used."""
+    """The text, and why it is unusable."""
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -181,12 +169,12 @@ def _decoded(raw: bytes) -> tuple[str, str | None]:
 
 
 def files_digest(files: Iterable[Path]) -> str:
-    """sha256 over the bytes of the files in their order; the names do not count."""
-    whole = hashlib.sha256()
+    """sha256 of the contents of the files, in their order."""
+    digest = hashlib.sha256()
     for path in files:
         try:
             with path.open("rb") as handle:
-                whole.update(hashlib.file_digest(handle, "sha256").digest())
+                digest.update(hashlib.file_digest(handle, "sha256").digest())
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-    return whole.hexdigest()
+    return digest.hexdigest()

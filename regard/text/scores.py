@@ -1,7 +1,7 @@
-"""Scores: BLEU and chrF as sacreBLEU counts them, perplexity, accuracy.
+"""Metrics: BLEU and chrF from sacreBLEU, perplexity, bits per character, accuracy.
 
-Translations are scored on detokenised text, whole corpora at a time; the signature says exactly how, so that
-a figure can be set beside another one. BLEU, chrF and accuracy run from 0 to 100.
+BLEU and chrF are corpus scores of detokenised text. Scores with equal signatures are comparable. BLEU, chrF
+and accuracy range from 0 to 100.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Numbers = Sequence[int] | np.ndarray
 
 @dataclass(frozen=True)
 class Score:
-    """A figure with its name and, where there is one, the signature of how it was counted."""
+    """A named value, with sacreBLEU's signature for BLEU and chrF."""
 
     name: str
     value: float
@@ -34,7 +34,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on one test: their scores, and how likely chance alone explains the difference."""
+    """The scores of two systems on one test set, and the p-value of their difference."""
 
     baseline: Score
     other: Score
@@ -50,7 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """How often a text of each label (row) was given each label (column)."""
+    """A confusion matrix: counts by true label (row) and predicted label (column)."""
 
     labels: tuple[str, ...]
     counts: np.ndarray
@@ -66,17 +66,17 @@ class Confusion:
 def bleu(
     translations: Sequence[str], references: Sequence[str], lowercase: bool = False, tokenize: str = "13a"
 ) -> Score:
-    """Corpus BLEU, the same figure as the sacrebleu command gives; `tokenize` is one of its names."""
+    """Corpus BLEU, equal to the sacrebleu command's; `tokenize` is a name of its tokenizers."""
     return _score(_bleu(lowercase, tokenize), translations, references, lowercase)
 
 
 def chrf(translations: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Score:
-    """Corpus chrF, the same figure as the sacrebleu command gives."""
+    """Corpus chrF, equal to the sacrebleu command's."""
     return _score(CHRF(lowercase=lowercase), translations, references, lowercase)
 
 
 def translation_scores(translations: Sequence[str], references: Sequence[str]) -> list[Score]:
-    """BLEU and chrF, each as written and lower-cased."""
+    """BLEU and chrF, each cased and lower-cased."""
     return [
         score(translations, references, lowercase) for score in (bleu, chrf) for lowercase in (False, True)
     ]
@@ -89,9 +89,9 @@ def compare_translations(
     samples: int = 1000,
     lowercase: bool = False,
 ) -> list[Comparison]:
-    """Two systems by BLEU and chrF with sacreBLEU's paired bootstrap; a p of 0.05 or less is a difference."""
+    """BLEU and chrF of two systems with sacreBLEU's paired bootstrap; p <= 0.05 is significant."""
     for system in (baseline, other):
-        _equally_many(len(system), len(references))
+        _check_counts(len(system), len(references))
     named: list[tuple[str, Sequence[str]]] = [("baseline", baseline), ("other", other)]
     metrics = {"BLEU": _bleu(lowercase, "13a"), "chrF": CHRF(lowercase=lowercase)}
     test = PairedTest(named, metrics, [references], test_type="bs", n_samples=samples)
@@ -100,7 +100,7 @@ def compare_translations(
 
 
 def perplexity(summed_loss: float, tokens: int) -> Score:
-    """e to the mean loss of a token, from a loss in nats summed over so many of them."""
+    """exp(mean loss per token), from a loss in nats summed over the tokens."""
     try:
         return Score("perplexity", math.exp(summed_loss / _at_least_one(tokens, "tokens")))
     except OverflowError:
@@ -108,19 +108,19 @@ def perplexity(summed_loss: float, tokens: int) -> Score:
 
 
 def bits_per_character(summed_loss: float, characters: int) -> Score:
-    """Bits to write down a character, whatever the tokens: comparable between tokenizers."""
+    """Mean loss in bits per character, which is comparable between tokenizers."""
     return Score("bits per character", summed_loss / math.log(2) / _at_least_one(characters, "characters"))
 
 
 def accuracy(predicted: Numbers, expected: Numbers) -> Score:
-    """How many of a hundred are right."""
-    _equally_many(len(predicted), len(expected))
+    """The percentage of correct predictions."""
+    _check_counts(len(predicted), len(expected))
     return Score("accuracy", 100 * float(np.mean(np.asarray(predicted) == np.asarray(expected))))
 
 
 def confusion(predicted: Numbers, expected: Numbers, labels: Sequence[str]) -> Confusion:
-    """Count each kind of mistake; labels are named in the order of their numbers."""
-    _equally_many(len(predicted), len(expected))
+    """The confusion matrix; `labels` are in the order of their indices."""
+    _check_counts(len(predicted), len(expected))
     counts = np.zeros((len(labels), len(labels)), np.int64)
     np.add.at(counts, (np.asarray(expected), np.asarray(predicted)), 1)
     return Confusion(tuple(labels), counts)
@@ -129,17 +129,17 @@ def confusion(predicted: Numbers, expected: Numbers, labels: Sequence[str]) -> C
 def _bleu(lowercase: bool, tokenize: str) -> BLEU:
     if tokenize not in BLEU.TOKENIZERS:
         raise SettingError(f"unknown tokenize {tokenize!r}; {nearest(tokenize, BLEU.TOKENIZERS)}")
-    # force only silences a guess that text might be tokenised.
+    # force silences the warning that text looks tokenised.
     return BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
 
 
 def _score(
     metric: BLEU | CHRF, translations: Sequence[str], references: Sequence[str], lowercase: bool
 ) -> Score:
-    _equally_many(len(translations), len(references))
-    found = metric.corpus_score(translations, [references])
-    name = f"{found.name} lower-cased" if lowercase else found.name
-    return Score(name, found.score, str(metric.get_signature()))
+    _check_counts(len(translations), len(references))
+    score = metric.corpus_score(translations, [references])
+    name = f"{score.name} lower-cased" if lowercase else score.name
+    return Score(name, score.score, str(metric.get_signature()))
 
 
 def _comparison(name: str, results: Sequence[str | Result], signature: str) -> Comparison:
@@ -147,19 +147,19 @@ def _comparison(name: str, results: Sequence[str | Result], signature: str) -> C
     assert isinstance(baseline, Result)
     assert isinstance(other, Result)
     assert other.p_value is not None
-    # Where nothing differs, the bootstrap's count finds no sample beyond the difference and p comes out tiny.
+    # For equal scores the bootstrap counts no sample beyond the difference and returns a tiny p.
     p_value = other.p_value if other.score != baseline.score else 1.0
     return Comparison(Score(name, baseline.score, signature), Score(name, other.score, signature), p_value)
 
 
-def _equally_many(given: int, expected: int) -> None:
-    if given != expected or not given:
+def _check_counts(outputs: int, references: int) -> None:
+    if outputs != references or not outputs:
         raise DataError(
-            f"{given:,} results for {expected:,} references; each needs its own, and one at least"
+            f"{outputs:,} results and {references:,} references; give equally many, and at least one"
         )
 
 
 def _at_least_one(count: int, what: str) -> int:
     if count < 1:
-        raise DataError(f"{what} ({count}) must be at least 1 to be averaged over")
+        raise DataError(f"{what} ({count}) must be at least 1; give text to score")
     return count

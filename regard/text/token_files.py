@@ -1,8 +1,8 @@
-"""Token files: a data set on disk, built once, checked by hash, mapped into memory piece by piece.
+"""Token files: a data set on disk, built once, verified by sha256 and memory-mapped.
 
-A column is two flat files, the ids (uint16 or int32) and the int64 offsets where each sequence begins.
-A folder holds a data set's columns and a manifest with the sha256 of each file; its name is the digest of
-the corpus, the tokenizers and the settings it was made from, so that a change of any makes another folder.
+A column is two flat files: the ids (uint16 or int32) and the int64 offset of each sequence. A folder has the
+columns of a data set and a manifest with the sha256 of each file. Its name is a digest of the corpus, the
+tokenizers and the settings, so that each combination has its own folder.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ class Sequences:
 
     @classmethod
     def of(cls, sequences: Iterable[Sequence[int]]) -> Sequences:
-        """The same in memory, from lists of ids."""
+        """Sequences in memory, from lists of ids."""
         lists = list(sequences)
-        offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
-        flat = [number for one in lists for number in one]
+        offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in lists], dtype=np.int64)])
+        flat = [number for ids in lists for number in ids]
         return cls(np.array(flat, np.int32), offsets.astype(np.int64))
 
     @classmethod
     def cut(cls, ids: np.ndarray, length: int) -> Sequences:
-        """Running text cut into sequences of one length; the last may be shorter."""
+        """Running text divided into sequences of equal length; the last may be shorter."""
         return cls(ids, np.append(np.arange(0, len(ids), length), len(ids)).astype(np.int64))
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class Sequences:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """How many ids each sequence has."""
+        """The length of each sequence."""
         return np.diff(self.offsets)
 
     def lengths_in(self, epoch: int) -> np.ndarray:
@@ -74,9 +74,9 @@ class Sequences:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A data set: named columns of sequences, one of each for every example, and how it was read.
+    """A data set: named columns with one sequence per example, and the report of the corpus.
 
-    Texts are without start and end, which batches add. `identity` tells one data set from another.
+    Texts are without start and end tokens, which collating adds. `identity` is a digest of the data set.
     """
 
     columns: dict[str, Sequences]
@@ -86,7 +86,7 @@ class Data:
     def __post_init__(self):
         sizes = {name: len(column) for name, column in self.columns.items()}
         if len(set(sizes.values())) > 1:
-            raise DataError(f"columns of one data set must be equally long, not {sizes}")
+            raise DataError(f"the columns of a data set must have equally many sequences, not {sizes}")
         if not self.identity:
             object.__setattr__(self, "identity", _digest_of_ids(self.columns))
 
@@ -98,23 +98,23 @@ class Data:
 
 
 def _digest_of_ids(columns: dict[str, Sequences]) -> str:
-    whole = sha256()
+    digest = sha256()
     for name, column in columns.items():
-        whole.update(f"{name} {column.ids.dtype} {len(column)}".encode())
-        whole.update(np.ascontiguousarray(column.ids).data)
-        whole.update(np.ascontiguousarray(column.offsets).data)
-    return whole.hexdigest()
+        digest.update(f"{name} {column.ids.dtype} {len(column)}".encode())
+        digest.update(np.ascontiguousarray(column.ids).data)
+        digest.update(np.ascontiguousarray(column.offsets).data)
+    return digest.hexdigest()
 
 
 FORMAT = 1
-_HELD_IDS = 1 << 20
+_BUFFERED_IDS = 1 << 20
 _DAY = 86_400
 
 log = logging.getLogger("regard.text")
 
 
 class ColumnWriter:
-    """Appends sequences to a column, holding no more than about a million ids."""
+    """Appends sequences to a column, with a buffer of about a million ids."""
 
     def __init__(self, vocabulary: int, ids: BinaryIO, offsets: BinaryIO):
         self.dtype = np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.int32)
@@ -129,11 +129,11 @@ class ColumnWriter:
         self._ids += ids
         self._count += len(ids)
         self._offsets.append(self._count)
-        if len(self._ids) >= _HELD_IDS:
+        if len(self._ids) >= _BUFFERED_IDS:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the buffer."""
         self._ids_file.write(np.array(self._ids, self.dtype).data)
         self._offsets_file.write(np.array(self._offsets, np.int64).data)
         self._ids, self._offsets = [], []
@@ -144,20 +144,20 @@ Fill = Callable[[Columns], Report]
 
 
 def build_in_memory(fill: Fill, vocabularies: dict[str, int], key: str) -> Data:
-    """The data set without a file."""
+    """A data set in memory."""
     buffers = {name: (BytesIO(), BytesIO()) for name in vocabularies}
     columns = {name: ColumnWriter(vocabularies[name], *buffers[name]) for name in vocabularies}
     report = copy.deepcopy(fill(columns))
-    made: dict[str, Sequences] = {}
+    sequences: dict[str, Sequences] = {}
     for name, writer in columns.items():
         writer.flush()
         ids, offsets = (buffer.getbuffer() for buffer in buffers[name])
-        made[name] = Sequences(np.frombuffer(ids, writer.dtype), np.frombuffer(offsets, np.int64))
-    return Data(made, report, key)
+        sequences[name] = Sequences(np.frombuffer(ids, writer.dtype), np.frombuffer(offsets, np.int64))
+    return Data(sequences, report, key)
 
 
 def open_or_build(cache: Path, fill: Fill, vocabularies: dict[str, int], key: str) -> Data:
-    """The data set of that key from the cache folder, built there first if it is missing or damaged."""
+    """The data set of that key in the cache folder; it is built if it is missing or damaged."""
     stored = open_stored(cache, key)
     if stored is not None:
         return stored
@@ -166,11 +166,11 @@ def open_or_build(cache: Path, fill: Fill, vocabularies: dict[str, int], key: st
         _build(folder, fill, vocabularies, key)
         return _open(folder, key)
     except OSError as error:
-        raise DataError(f"cannot keep token files in {cache}: {error.strerror or error}") from None
+        raise DataError(f"cannot write token files to {cache}: {error.strerror or error}") from None
 
 
 def open_stored(cache: Path, key: str) -> Data | None:
-    """The data set of that key from the cache folder; None where it is missing or damaged."""
+    """The data set of that key in the cache folder; None if it is missing or damaged."""
     folder = cache / key[:32]
     if not folder.exists():
         return None
@@ -182,7 +182,7 @@ def open_stored(cache: Path, key: str) -> Data | None:
 
 
 def stored_keys(cache: Path) -> list[str]:
-    """The keys of the data sets in a cache folder that are without damage."""
+    """The keys of the data sets in a cache folder whose manifests can be read."""
     keys: list[str] = []
     for manifest in sorted(cache.glob("*/manifest.json")):
         try:
@@ -195,7 +195,7 @@ def stored_keys(cache: Path) -> list[str]:
 def _open(folder: Path, key: str) -> Data:
     sealed = json.loads((folder / "manifest.json").read_bytes())
     manifest = sealed["manifest"]
-    if sealed["sha256"] != _seal(manifest):
+    if sealed["sha256"] != _manifest_digest(manifest):
         raise ValueError("manifest.json has changed")
     if manifest["format"] != FORMAT or manifest["key"] != key:
         raise ValueError("another format or key")
@@ -203,36 +203,35 @@ def _open(folder: Path, key: str) -> Data:
         if _digest(folder / name) != expected:
             raise ValueError(f"{name} has changed")
     columns = {name: _mapped(folder, name, dtype) for name, dtype in manifest["columns"].items()}
-    return Data(columns, Report.from_json(manifest["report"]), key)
+    return Data(columns, Report.from_dict(manifest["report"]), key)
 
 
 def _mapped(folder: Path, name: str, dtype: str) -> Sequences:
     offsets = np.memmap(folder / f"{name}.offsets", np.int64, "r")
-    # An empty file cannot be mapped.
-    empty = not (folder / f"{name}.ids").stat().st_size
-    ids = np.zeros(0, dtype) if empty else np.memmap(folder / f"{name}.ids", dtype, "r")
+    is_empty = not (folder / f"{name}.ids").stat().st_size  # an empty file cannot be mapped
+    ids = np.zeros(0, dtype) if is_empty else np.memmap(folder / f"{name}.ids", dtype, "r")
     return Sequences(ids, offsets)
 
 
 def _build(folder: Path, fill: Fill, vocabularies: dict[str, int], key: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder.parent)
-    making = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+    _remove_abandoned(folder.parent)
+    building = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
     try:
-        manifest = _write(making, fill, vocabularies)
+        manifest = _write(building, fill, vocabularies)
         manifest |= {"format": FORMAT, "key": key}
-        sealed = {"sha256": _seal(manifest), "manifest": manifest}
-        (making / "manifest.json").write_text(json.dumps(sealed, indent=1), encoding="utf-8")
-        for path in [*making.iterdir(), making]:
-            _to_disk(path)
-        _put_in_place(making, folder)
+        sealed = {"sha256": _manifest_digest(manifest), "manifest": manifest}
+        (building / "manifest.json").write_text(json.dumps(sealed, indent=1), encoding="utf-8")
+        for path in [*building.iterdir(), building]:
+            _sync(path)
+        _move_into_place(building, folder)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(building, ignore_errors=True)
 
 
-def _write(making: Path, fill: Fill, vocabularies: dict[str, int]) -> dict[str, Any]:
+def _write(building: Path, fill: Fill, vocabularies: dict[str, int]) -> dict[str, Any]:
     names = [f"{name}.{part}" for name in vocabularies for part in ("ids", "offsets")]
-    files = {name: (making / name).open("wb") for name in names}
+    files = {name: (building / name).open("wb") for name in names}
     try:
         columns = {
             name: ColumnWriter(size, files[f"{name}.ids"], files[f"{name}.offsets"])
@@ -245,36 +244,36 @@ def _write(making: Path, fill: Fill, vocabularies: dict[str, int]) -> dict[str, 
         for file in files.values():
             file.close()
     return {
-        "report": report.to_json(),
+        "report": report.as_dict(),
         "columns": {name: writer.dtype.name for name, writer in columns.items()},
-        "files": {name: _digest(making / name) for name in names},
+        "files": {name: _digest(building / name) for name in names},
     }
 
 
-def _put_in_place(making: Path, folder: Path) -> None:
+def _move_into_place(building: Path, folder: Path) -> None:
     if folder.exists():
-        # A rename cannot replace a folder that holds files; what is there is damaged.
+        # The existing folder is damaged, and a rename cannot replace a folder with files.
         aside = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
         folder.rename(aside / "damaged")
         shutil.rmtree(aside, ignore_errors=True)
     try:
-        making.rename(folder)
+        building.rename(folder)
     except OSError:
-        # Another process was quicker; what it made is checked like any other.
+        # Another process built it meanwhile; it is verified when it is opened.
         if not folder.exists():
             raise
-    _to_disk(folder.parent)
+    _sync(folder.parent)
 
 
-def _sweep(cache: Path) -> None:
-    """Remove what builders that were killed left behind long ago."""
-    for left in cache.glob(".building-*"):
-        if time.time() - left.stat().st_mtime > _DAY:
-            shutil.rmtree(left, ignore_errors=True)
+def _remove_abandoned(cache: Path) -> None:
+    """Remove unfinished folders that are older than a day."""
+    for folder in cache.glob(".building-*"):
+        if time.time() - folder.stat().st_mtime > _DAY:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _to_disk(path: Path) -> None:
-    if os.name == "nt":  # which opens no folder and syncs no file that is open for reading
+def _sync(path: Path) -> None:
+    if os.name == "nt":  # Windows opens no folders and syncs no file that is open for reading
         return
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -283,7 +282,7 @@ def _to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def _seal(manifest: dict[str, Any]) -> str:
+def _manifest_digest(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers: one for both sides of a translation, or one each."""
+"""Tokenizer: text to token ids and back; its kinds; the tokenizers of source and target."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from regard.errors import DataError, SettingError
 from regard.registry import Registry
-from regard.text.tokenizer_file import LARGEST_ID, open_tokenizer, parse_tokenizer, surviving
+from regard.text.tokenizer_file import LARGEST_ID, as_data_error, open_tokenizer, parse_tokenizer
 
-# Role and spelling of each special token; their order here is the order of their ids.
+# The special tokens by role, in the order of their ids.
 SPECIALS = {"pad": "<pad>", "start": "<s>", "end": "</s>", "unknown": "<unk>", "mask": "[MASK]"}
 
-# A word keeps an English contraction (didn't) and lets go of an elided article (l' eau). Whatever else is
-# neither word nor space is a sign.
+# A word includes an English contraction (didn't) and ends after an elided article (l' eau). Any other
+# character except white space is a sign.
 WORD = r"(?i:\w+['’](?:s|t|re|ve|m|ll|d)(?!\w))|\w+['’](?=\w)|\w+"
 SIGN = r"[^\w\s]"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The parts of one kind of tokenizer; the trainer is made for a vocabulary and a smallest count."""
+    """The parts of one kind of tokenizer; `trainer(vocabulary, min_count)` makes its trainer."""
 
     model: Callable[[], models.Model]
     trainer: Callable[[int, int], trainers.Trainer]
@@ -42,7 +42,7 @@ class Kind:
 
 
 def _byte_pairs() -> Kind:
-    """Byte-pair encoding over bytes: every text has tokens and comes back as it was."""
+    """Byte-level BPE: any text can be encoded and is decoded exactly."""
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     return Kind(
         model=models.BPE,
@@ -62,12 +62,11 @@ def _byte_pairs() -> Kind:
 
 
 def _word_kind() -> Kind:
-    """Whole words, and signs that remember the spaces beside them.
+    """Words, and signs that encode the spaces beside them.
 
-    A word is the same token wherever it stands: two words are joined by a space, and a sign says for
-    itself whether a space stood before (␣ on its left) or after it. So decoding writes what people write,
-    with one space for any white space, and <unk> for a word or sign never met. Three signs serve the
-    tokens' own spelling (▁ ␣ U+E000) and are left out of a text that has them.
+    A word is the same token in any position. Two words are joined by a space. The token of a sign contains ␣
+    on the side where a space is. Decoding restores the text, with one space for any white space and <unk> for
+    unknown words and signs. The characters ▁ ␣ U+E000 are used in tokens and removed from texts.
     """
     sign, unknown = r"[^\w\s▁␣\ue000]", SPECIALS["unknown"]
     return Kind(
@@ -99,7 +98,7 @@ def _word_kind() -> Kind:
 
 
 def _characters() -> Kind:
-    """One token for each character (code point), line ends and spaces included."""
+    """One token per character (code point), including line ends and spaces."""
     return Kind(
         model=lambda: models.WordLevel(unk_token=SPECIALS["unknown"]),
         trainer=_word_trainer,
@@ -140,13 +139,13 @@ NORMALISATIONS: Registry[Callable[[], list[normalizers.Normalizer]]] = Registry(
         "none": list,
         "nfc": lambda: [normalizers.NFC()],
         "nfkc": lambda: [normalizers.NFKC()],
-        # NFC, straight quotes for curly ones, plain spaces for odd ones, nothing for invisible signs.
+        # NFC, straight quotes, ASCII spaces, and no invisible characters.
         "plain": _plain,
     },
 )
 
 
-# How other makers spell the special tokens; a tokenizer's own added tokens are searched in this order.
+# Spellings of the special tokens in other tokenizers, in order of preference.
 SPELLINGS = {
     "pad": ("<pad>", "[PAD]"),
     "start": ("<s>", "[CLS]", "<bos>", "<|begin_of_text|>", "<|endoftext|>"),
@@ -160,10 +159,10 @@ _words = pre_tokenizers.Split(Regex(f"{WORD}|{SIGN}"), "removed", invert=True)
 
 @dataclass(frozen=True)
 class Piece:
-    """A token of a text: its id, the characters it covers, and the word it belongs to.
+    """A token of a text: its id, its characters, and the index of its word.
 
-    `text[start:end]` is the piece, with the space before it where the token holds one. Tokens that share
-    a character share its place. Words count from 0; white space alone belongs to none.
+    `text[start:end]` is the piece, including a space that the token begins with. Tokens that share a
+    character have the same span. Words are numbered from 0; white space alone belongs to no word.
     """
 
     id: int
@@ -174,20 +173,20 @@ class Piece:
 
 
 class Tokenizer:
-    """Text to ids and back. Special tokens written in a text stay text; they are added by batches alone."""
+    """Text to token ids and back. Special tokens in a text are encoded as text; only batches add them."""
 
     def __init__(self, inner: tokenizers.Tokenizer, specials: dict[str, str] | None = None):
-        """Wrap a tokenizer of the library; `specials` spells the roles where its maker has other names."""
+        """Wrap a tokenizer of the library; `specials` overrides the spelling of roles."""
         added = {token.content: number for number, token in inner.get_added_tokens_decoder().items()}
         self.specials = _roles(added, specials or {})
         self._inner = inner
         _make_special(inner, self.specials.values())
-        self._silent = {
+        self._undecoded = {
             self.specials[role] for role in ("pad", "start", "end", "mask") if role in self.specials
         }
 
     @classmethod
-    def learn(
+    def train(
         cls,
         texts: Iterable[str],
         kind: str = "bpe",
@@ -196,11 +195,11 @@ class Tokenizer:
         lowercase: bool = False,
         min_count: int | None = None,
     ) -> Tokenizer:
-        """Learn a vocabulary of at most that many tokens; the same texts give the same file."""
+        """Train a tokenizer with at most `vocabulary` tokens; equal texts give equal files."""
         parts = KINDS.find(kind)()
         if not parts.smallest <= vocabulary <= LARGEST_ID:
             raise SettingError(
-                f"vocabulary ({vocabulary}) must lie between {parts.smallest} and {LARGEST_ID} for {kind}"
+                f"vocabulary ({vocabulary}) must be between {parts.smallest} and {LARGEST_ID} for {kind}"
             )
         steps = NORMALISATIONS.find(normalisation)()
         steps += [normalizers.Lowercase()] if lowercase else []
@@ -211,90 +210,90 @@ class Tokenizer:
         inner.pre_tokenizer = parts.pre_tokenizer
         inner.decoder = parts.decoder
         trainer = parts.trainer(vocabulary, parts.min_count if min_count is None else min_count)
-        with surviving("cannot learn a tokenizer from these texts"):
-            inner.train_from_iterator(_some(texts), trainer)
+        with as_data_error("cannot train a tokenizer on these texts"):
+            inner.train_from_iterator(_not_empty(texts), trainer)
         return cls(inner)
 
     @classmethod
     def load(cls, path: str | Path, specials: dict[str, str] | None = None) -> Tokenizer:
-        """Read a tokenizer.json, ours or another maker's; a link that the caller names is followed."""
+        """Read a tokenizer.json of this or another library; if the path is a link, it is followed."""
         return cls(open_tokenizer(Path(os.path.realpath(path))), specials)
 
     def save(self, path: str | Path) -> None:
-        """Write the whole of it to one JSON file."""
+        """Write the tokenizer to a JSON file."""
         Path(path).write_bytes(self._inner.to_str(pretty=True).encode())
 
     def to_json(self) -> str:
-        """What `save` writes, on one line."""
+        """The content of the file that `save` writes, on one line."""
         return self._inner.to_str()
 
     @cached_property
     def vocabulary(self) -> int:
-        """How many ids a model needs: one more than the largest."""
+        """The size of the vocabulary: the largest id plus one."""
         return max(self._inner.get_vocab().values()) + 1
 
     @property
-    def forgets_case(self) -> bool:
-        """Whether capital letters are read, and so written, as small ones."""
+    def is_lowercase(self) -> bool:
+        """Whether text is lower-cased."""
         normalizer = self._inner.normalizer
         return normalizer is not None and normalizer.normalize_str("A") == "a"
 
     @cached_property
     def fingerprint(self) -> str:
-        """sha256 of everything that decides which ids a text has.
+        """sha256 of everything that affects the ids of a text.
 
-        Options that are off do not count, so that a library which writes more of them gives the same.
+        Null, false and empty options are excluded, so that new options of the library do not change it.
         """
-        parts = [_without_what_is_off(json.loads(self.to_json())), self.specials]
+        parts = [_without_unset(json.loads(self.to_json())), self.specials]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     @property
     def pad(self) -> int:
-        """The id that fills up short rows."""
+        """The id of padding."""
         return self._special("pad")
 
     @property
     def start(self) -> int:
-        """The id a target, or a text to be classified, begins with."""
+        """The id at the start of a target or of a text to classify."""
         return self._special("start")
 
     @property
     def end(self) -> int:
-        """The id that ends a sequence."""
+        """The id at the end of a sequence."""
         return self._special("end")
 
     @property
     def unknown(self) -> int:
-        """The id of what was never met."""
+        """The id of unknown words and characters."""
         return self._special("unknown")
 
     @property
     def mask(self) -> int:
-        """The id that hides a token from a masked model."""
+        """The id of a masked token."""
         return self._special("mask")
 
     def encode(self, text: str, with_mask: bool = False) -> list[int]:
-        """The ids of a text, without start or end; `with_mask` lets the mask token be written in it."""
+        """The ids of a text without start and end; `with_mask` encodes mask tokens in the text as such."""
         return self._encoding(text, with_mask).ids
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, worked out on all cores."""
-        with surviving("cannot encode a text (is it valid Unicode?)"):
-            found = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [encoding.ids for encoding in found]
+        """The ids of many texts, computed on all cores."""
+        with as_data_error("cannot encode a text (is it valid Unicode?)"):
+            encodings = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids: pad, start, end and mask say nothing, the unknown token shows itself."""
-        spoken = [int(number) for number in ids if number not in self._silent]
-        with surviving("cannot decode these ids"):
-            return self._inner.decode(spoken, skip_special_tokens=False)
+        """The text of ids; pad, start, end and mask have no text, unknown is <unk>."""
+        decoded = [int(number) for number in ids if number not in self._undecoded]
+        with as_data_error("cannot decode these ids"):
+            return self._inner.decode(decoded, skip_special_tokens=False)
 
     def stream(self) -> TextStream:
-        """A decoder that takes ids one at a time."""
+        """A decoder of one id at a time."""
         return TextStream(self)
 
     def tokens(self, text: str, with_mask: bool = False) -> list[Piece]:
-        """The pieces of a text with their places in it and the words they make up."""
+        """The tokens of a text with their spans and words."""
         encoding = self._encoding(text, with_mask)
         words = _word_of_each(text, encoding.offsets)
         return [
@@ -310,15 +309,15 @@ class Tokenizer:
         return self.specials[role]
 
     def _encoding(self, text: str, with_mask: bool) -> tokenizers.Encoding:
-        inner = self._admitting_mask if with_mask else self._inner
-        with surviving("cannot encode this text (is it valid Unicode?)"):
+        inner = self._with_mask if with_mask else self._inner
+        with as_data_error("cannot encode this text (is it valid Unicode?)"):
             return inner.encode(text, add_special_tokens=False)
 
     @cached_property
-    def _admitting_mask(self) -> tokenizers.Tokenizer:
-        """The same tokenizer in which the mask alone is not special, so that a text may spell it.
+    def _with_mask(self) -> tokenizers.Tokenizer:
+        """The same tokenizer without special treatment of the mask, so that it is recognised in a text.
 
-        Under the byte-level kind a token holds the space before it, and so must the mask that stands for one.
+        In byte-level BPE a token contains the space before it, so the mask does, too.
         """
         content = json.loads(self.to_json())
         takes_space = (content.get("pre_tokenizer") or {}).get("type") == "ByteLevel"
@@ -329,97 +328,96 @@ class Tokenizer:
 
 
 class TextStream:
-    """Ids in one at a time, text out: the pieces join to what `decode` gives, no character is ever split.
+    """Decodes one id at a time into parts that join to the text of `decode`; no character is split.
 
-    A character of several bytes, and a piece that later bytes may still change, is held back till it is sure.
+    Bytes of an incomplete character, and text that later bytes may change, are held back.
     """
 
     _window = 32
-    # What is unsure is at most three signs of at most four bytes, and a token is at least a byte.
-    _kept = 12
+    _kept = 12  # at most three characters of four bytes are incomplete, and a token has at least one byte
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
         self._ids: list[int] = []
-        self._said = 0
+        self._emitted = 0
 
     def add(self, number: int) -> str:
-        """The text that this id makes sure, often empty or a few characters."""
-        if number in self._tokenizer._silent:
+        """The text that this id completes, which may be empty."""
+        if number in self._tokenizer._undecoded:
             return ""
         self._ids.append(number)
         text = self._tokenizer.decode(self._ids)
-        sure = len(text) - _unsure(text)
-        piece, self._said = text[self._said : sure], max(self._said, sure)
+        complete = len(text) - _incomplete(text)
+        part, self._emitted = text[self._emitted : complete], max(self._emitted, complete)
         if len(self._ids) > self._window:
-            self._forget(len(text) - self._said)
-        return piece
+            self._shorten(len(text) - self._emitted)
+        return part
 
     def finish(self) -> str:
-        """What was held back, with U+FFFD for bytes that never became a character."""
-        piece = self._tokenizer.decode(self._ids)[self._said :]
-        self._ids, self._said = [], 0
-        return piece
+        """The text that was held back, with U+FFFD for incomplete characters."""
+        rest = self._tokenizer.decode(self._ids)[self._emitted :]
+        self._ids, self._emitted = [], 0
+        return rest
 
-    def _forget(self, held_back: int) -> None:
+    def _shorten(self, held_back: int) -> None:
         self._ids = self._ids[-self._kept :]
-        self._said = len(self._tokenizer.decode(self._ids)) - held_back
+        self._emitted = len(self._tokenizer.decode(self._ids)) - held_back
 
 
-def _unsure(text: str) -> int:
+def _incomplete(text: str) -> int:
     return min(3, len(text) - len(text.rstrip("\ufffd")))
 
 
 def _roles(added: dict[str, int], spelled: dict[str, str]) -> dict[str, int]:
     unknown = [text for role, text in spelled.items() if role not in SPECIALS or text not in added]
     if unknown:
-        raise DataError(f"{unknown[0]!r} is no special token of this tokenizer; it has {', '.join(added)}")
+        raise DataError(f"{unknown[0]!r} is not a special token of this tokenizer; it has {', '.join(added)}")
     known = {role: [spelled[role]] if role in spelled else SPELLINGS[role] for role in SPECIALS}
-    found = {
+    ids = {
         role: next((added[name] for name in names if name in added), None) for role, names in known.items()
     }
-    return {role: number for role, number in found.items() if number is not None}
+    return {role: number for role, number in ids.items() if number is not None}
 
 
 def _make_special(inner: tokenizers.Tokenizer, numbers: Iterable[int]) -> None:
-    """See to it that no text can spell these tokens; neither a file nor the library promises it."""
+    """Ensure that no text is encoded as these tokens; a file may not mark them as special."""
     tokens = inner.get_added_tokens_decoder()
-    forgeable = [tokens[number].content for number in numbers if not tokens[number].special]
-    inner.add_special_tokens(forgeable)
+    not_special = [tokens[number].content for number in numbers if not tokens[number].special]
+    inner.add_special_tokens(not_special)
     inner.encode_special_tokens = True
 
 
-def _some(texts: Iterable[str]) -> Iterator[str]:
+def _not_empty(texts: Iterable[str]) -> Iterator[str]:
     first = next(iterator := iter(texts), None)
     if first is None:
-        raise DataError("there is no text to learn a tokenizer from; check what the corpus report skipped")
+        raise DataError("there is no text to train a tokenizer on; check what the corpus report skipped")
     return chain([first], iterator)
 
 
 def _word_of_each(text: str, spans: Sequence[tuple[int, int]]) -> list[int | None]:
-    """For each span the word it begins in; words without a piece of their own are not counted."""
-    words = [place for _, place in _words.pre_tokenize_str(text)]
+    """For each span the word it begins in; words in which no span begins are not numbered."""
+    words = [span for _, span in _words.pre_tokenize_str(text)]
     numbers: dict[int, int] = {}
-    found: list[int | None] = []
-    at = 0
+    result: list[int | None] = []
+    index = 0
     for start, end in spans:
-        while at < len(words) and words[at][1] <= start:
-            at += 1
-        touches = at < len(words) and words[at][0] < end
-        found.append(numbers.setdefault(at, len(numbers)) if touches else None)
-    return found
+        while index < len(words) and words[index][1] <= start:
+            index += 1
+        overlaps = index < len(words) and words[index][0] < end
+        result.append(numbers.setdefault(index, len(numbers)) if overlaps else None)
+    return result
 
 
-def _without_what_is_off(value: Any) -> Any:
+def _without_unset(value: Any) -> Any:
     """Parsed JSON without keys whose value is null, false or empty."""
     if isinstance(value, dict):
-        kept = {key: _without_what_is_off(one) for key, one in value.items()}
+        items = {key: _without_unset(item) for key, item in value.items()}
         return {
-            key: one
-            for key, one in kept.items()
-            if one is not None and one is not False and one not in ("", [], {})
+            key: item
+            for key, item in items.items()
+            if item is not None and item is not False and item not in ("", [], {})
         }
-    return [_without_what_is_off(one) for one in value] if isinstance(value, list) else value
+    return [_without_unset(item) for item in value] if isinstance(value, list) else value
 
 
 JOINT = "tokenizer.json"
@@ -429,7 +427,7 @@ TARGET = "tokenizer.target.json"
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizers of source and target; the same object twice where the vocabulary is joint."""
+    """The tokenizers of source and target; the same object twice for a joint vocabulary."""
 
     source: Tokenizer
     target: Tokenizer
@@ -446,11 +444,11 @@ class Tokenizers:
 
     @property
     def fingerprint(self) -> str:
-        """What decides the ids of both sides."""
+        """The fingerprints of both tokenizers."""
         return f"{self.source.fingerprint} {self.target.fingerprint}"
 
     def save(self, folder: str | Path) -> list[str]:
-        """Write one file or two into a folder and give their names."""
+        """Write one or two files into a folder; their names."""
         files = {JOINT: self.source} if self.are_joint else {SOURCE: self.source, TARGET: self.target}
         for name, tokenizer in files.items():
             tokenizer.save(Path(folder) / name)
@@ -458,14 +456,13 @@ class Tokenizers:
 
     @classmethod
     def load(cls, folder: str | Path, names: Collection[str] | None = None) -> Tokenizers:
-        """Read whichever of the two layouts a folder has, of its files or of these; links are refused."""
-        place = Path(folder)
-        layout = (JOINT, SOURCE, TARGET)
-        names = {name for name in layout if os.path.lexists(place / name)} if names is None else set(names)
-        if names not in ({JOINT}, {SOURCE, TARGET}):
+        """Read the one or two files of a folder, or those of `names`; links are refused."""
+        if names is None:
+            names = [name for name in (JOINT, SOURCE, TARGET) if os.path.lexists(Path(folder) / name)]
+        if set(names) not in ({JOINT}, {SOURCE, TARGET}):
             raise DataError(
-                f"{folder} holds {', '.join(sorted(names)) or 'no tokenizer'}; "
-                f"it must hold {JOINT} alone, or {SOURCE} and {TARGET}"
+                f"{folder} has {', '.join(sorted(names)) or 'no tokenizer'}; "
+                f"it must have {JOINT} alone, or {SOURCE} and {TARGET}"
             )
-        files = {name: Tokenizer(open_tokenizer(place / name)) for name in names}
+        files = {name: Tokenizer(open_tokenizer(Path(folder) / name)) for name in names}
         return cls.joint(files[JOINT]) if JOINT in files else cls(files[SOURCE], files[TARGET])

@@ -1,4 +1,4 @@
-"""Opening a tokenizer.json that anybody may have written, in a process that goes on living."""
+"""Reading a tokenizer.json of unknown origin without crashing or hanging."""
 
 from __future__ import annotations
 
@@ -22,26 +22,28 @@ _PROBE = "It's 1 test."
 
 
 def open_tokenizer(path: Path) -> tokenizers.Tokenizer:
-    """The tokenizer in a regular file, no link; whatever is wrong with it is one DataError."""
+    """The tokenizer in a regular file that is no link; any defect is a DataError."""
     return parse_tokenizer(_read(path), str(path))
 
 
 def parse_tokenizer(content: dict[str, Any], name: str) -> tokenizers.Tokenizer:
-    """The tokenizer in parsed JSON, tried once so that a broken part shows now and not in use."""
+    """The tokenizer in parsed JSON; one trial encoding shows defective parts now."""
     for part in _PIPELINE:
         for pattern in _patterns(content.get(part)):
             if backtracks_badly(pattern):
-                raise DataError(f"{name}: the pattern {pattern[:60]!r} could run for ever; it is refused")
-    with _quiet_panics(), surviving(f"{name} is no usable tokenizer"):
+                raise DataError(
+                    f"{name}: the pattern {pattern[:60]!r} can take exponential time; use another tokenizer"
+                )
+    with _quiet_panics(), as_data_error(f"{name} is not a valid tokenizer"):
         inner = tokenizers.Tokenizer.from_str(json.dumps(content))
-        # Cutting and padding stored in a file would change a text's ids behind the caller's back.
+        # A file may configure truncation and padding, which would change the ids of a text.
         inner.no_truncation()
         inner.no_padding()
         inner.decode(inner.encode(_PROBE, add_special_tokens=False).ids)
         highest = max(inner.get_vocab().values(), default=0)
     if highest >= LARGEST_ID:
-        raise DataError(f"{name} has a token numbered {highest}; ids must be below {LARGEST_ID}")
-    # The library does not store this: without it "</s>" in a text would become the token.
+        raise DataError(f"{name} has token id {highest}; ids must be below {LARGEST_ID}")
+    # The library does not store this setting. Without it "</s>" in a text would be encoded as the token.
     inner.encode_special_tokens = True
     return inner
 
@@ -52,30 +54,30 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        raise DataError(f"{path} is not JSON; a tokenizer file is") from None
+        raise DataError(f"{path} is not JSON; give a tokenizer.json") from None
     if not isinstance(content, dict):
-        raise DataError(f"{path} is no tokenizer: it holds a {type(content).__name__}, not an object")
+        raise DataError(f"{path} is a JSON {type(content).__name__}, not an object; give a tokenizer.json")
     return content
 
 
 def _patterns(part: Any) -> Iterator[str]:
-    """Every regular expression in a part of the pipeline, at any depth."""
-    waiting = [part]
-    while waiting:
-        value = waiting.pop()
+    """All regular expressions in a part of the pipeline, at any depth."""
+    stack = [part]
+    while stack:
+        value = stack.pop()
         if isinstance(value, dict):
             pattern = value.get("Regex")
             if isinstance(pattern, str):
                 yield pattern
-            waiting.extend(value.values())
+            stack.extend(value.values())
         elif isinstance(value, list):
-            waiting.extend(value)
+            stack.extend(value)
 
 
 def backtracks_badly(pattern: str) -> bool:
-    """Whether a repeated group itself holds a repetition or a choice, the cause of endless matching.
+    """Whether a repeated group contains a repetition or an alternative, the cause of exponential matching.
 
-    Stricter than need be: the patterns of known tokenizers repeat single characters and classes only.
+    It is stricter than necessary: the patterns of known tokenizers repeat only characters and classes.
     """
     holds_loop = [False]
     position = 0
@@ -84,7 +86,7 @@ def backtracks_badly(pattern: str) -> bool:
         if sign == "(":
             holds_loop.append(False)
         elif sign == "|":
-            # A choice matters only inside a group.
+            # An alternative matters only inside a group.
             holds_loop[-1] = len(holds_loop) > 1
         end = _end_of_atom(pattern, position)
         repeats = _repeats(pattern, end)
@@ -112,7 +114,7 @@ def _end_of_atom(pattern: str, position: int) -> int:
 
 
 def _repeats(pattern: str, position: int) -> bool:
-    """Whether the quantifier at this place has no bound, or a large one."""
+    """Whether the quantifier at this position is unbounded or above 20."""
     sign = pattern[position : position + 1]
     if sign != "{":
         return sign in ("*", "+")
@@ -121,15 +123,15 @@ def _repeats(pattern: str, position: int) -> bool:
 
 
 @contextmanager
-def surviving(what: str) -> Iterator[None]:
-    """Turn any failure inside the library into a DataError, a Rust panic too, which is no Exception."""
+def as_data_error(message: str) -> Iterator[None]:
+    """Raise any error of the library as a DataError; a Rust panic is a BaseException."""
     try:
         yield
     except (RegardError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{what}: {reason[:200]}") from None
+        raise DataError(f"{message}: {reason[:200]}") from None
 
 
 _stderr_lock = threading.Lock()
@@ -137,21 +139,18 @@ _stderr_lock = threading.Lock()
 
 @contextmanager
 def _quiet_panics() -> Iterator[None]:
-    """Keep a Rust panic from printing its own story beside our one line.
-
-    The panic writes to file descriptor 2 directly, so that is what must look away for the moment.
-    """
+    """Suppress the message of a Rust panic, which is written to file descriptor 2 directly."""
     with _stderr_lock:
         try:
-            kept = os.dup(2)
+            saved = os.dup(2)
         except OSError:
             yield
             return
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 2)
+        os.close(null)
         try:
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved, 2)
+            os.close(saved)

@@ -41,7 +41,7 @@ FAMILIES = {
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.learn(["one two three", "four five"], vocabulary=300)
+    return Tokenizer.train(["one two three", "four five"], vocabulary=300)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_folder_says_what_it_is(saved, tokenizer):
 
 
 def test_separate_vocabularies_are_two_files(tmp_path, tokenizer):
-    other = Tokenizer.learn(["uno dos tres"], vocabulary=290)
+    other = Tokenizer.train(["uno dos tres"], vocabulary=290)
     save_model(tmp_path / "m", build_model(FAMILIES["untied"]), Tokenizers(tokenizer, other))
     assert read_folder(tmp_path / "m").tokenizer_files == ["tokenizer.source.json", "tokenizer.target.json"]
 

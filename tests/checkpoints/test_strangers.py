@@ -34,7 +34,7 @@ unix = pytest.mark.skipif(os.name == "nt", reason="pipes and links are files onl
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.learn(["one two three", "four five"], vocabulary=300)
+    return Tokenizer.train(["one two three", "four five"], vocabulary=300)
 
 
 @pytest.fixture(scope="module")
@@ -456,7 +456,7 @@ def test_a_text_of_any_length_is_quoted_in_part(make, changes):
 
 
 def test_the_tokenizer_of_either_side_must_fit(tmp_path, tokenizer):
-    other = Tokenizer.learn(["uno dos tres cuatro"], vocabulary=290)
+    other = Tokenizer.train(["uno dos tres cuatro"], vocabulary=290)
     apart = {"share_embeddings": False, "tie_head": False}
     sizes = {
         "source": {"vocabulary": tokenizer.vocabulary - 1, "target_vocabulary": other.vocabulary},

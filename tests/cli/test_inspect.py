@@ -25,7 +25,7 @@ FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encode
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A small model folder of each family."""
-    tokenizer = Tokenizer.learn([TIRED, WIDE, "il elle"], kind="word")
+    tokenizer = Tokenizer.train([TIRED, WIDE, "il elle"], kind="word")
     made = {}
     for family, purpose in FAMILIES.items():
         torch.manual_seed(1)

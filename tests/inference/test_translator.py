@@ -415,7 +415,7 @@ def test_the_best_head_is_the_one_that_tells_most():
 
 
 def test_two_vocabularies_are_told_apart(toy_model, toy_tokenizer):
-    words = Tokenizer.learn(["le chat voit le chien ."], kind="word")
+    words = Tokenizer.train(["le chat voit le chien ."], kind="word")
     model = toy_model(3, target_vocabulary=words.vocabulary, share_embeddings=False)
     found = Translator(model, Tokenizers(toy_tokenizer, words)).translate("the cat", max_length=6)
     assert found.tokens.ids.max() < words.vocabulary

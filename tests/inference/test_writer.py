@@ -154,7 +154,7 @@ def test_pieces_come_as_they_are_written(writer):
 
 def test_no_character_is_split():
     text = "日本語のテキスト 🙂👩\u200d👩\u200d👧 ünïcödé ñandú"
-    tokenizer = Tokenizer.learn([text], vocabulary=270)  # hardly more than the bytes themselves
+    tokenizer = Tokenizer.train([text], vocabulary=270)  # hardly more than the bytes themselves
     ids, spoken = tokenizer.encode(text), Spoken(tokenizer.stream())
     for count in range(1, len(ids) + 1):
         spoken.hear(ids[:count])
@@ -281,7 +281,7 @@ def test_an_impossible_stride_is_refused(writer):
 
 
 def test_words_keep_their_spaces(toy_model):
-    tokenizer = Tokenizer.learn(["the cat sees the dog , and sleeps ."], kind="word")
+    tokenizer = Tokenizer.train(["the cat sees the dog , and sleeps ."], kind="word")
     writer = Writer(toy_model(3, family="decoder-only", vocabulary=tokenizer.vocabulary), tokenizer)
     for seed in range(10):
         found = writer.complete("the cat", max_tokens=6, seed=seed)

@@ -33,13 +33,13 @@ FAMILIES = ("encoder-decoder", "decoder-only", "encoder-only")
 @pytest.fixture(scope="session")
 def words() -> Tokenizer:
     """A token for each word."""
-    return Tokenizer.learn([ENGLISH, FRENCH, "The street was too wide. it il elle large"], kind="word")
+    return Tokenizer.train([ENGLISH, FRENCH, "The street was too wide. it il elle large"], kind="word")
 
 
 @pytest.fixture(scope="session")
 def pieces() -> Tokenizer:
     """Words in several pieces."""
-    return Tokenizer.learn([ENGLISH, FRENCH], kind="bpe", vocabulary=275)
+    return Tokenizer.train([ENGLISH, FRENCH], kind="bpe", vocabulary=275)
 
 
 def make_model(tokenizer: Tokenizer, variant: str = "paper", family: str = "encoder-decoder", **changes):

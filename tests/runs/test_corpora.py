@@ -18,7 +18,7 @@ from regard.runs.tables import DataTable
 from regard.runs.tasks.measuring import TASKS
 from regard.runs.toml import merged
 from regard.runs.toys import small_settings
-from regard.text.splitting import HeldOut
+from regard.text.splitting import ValidationSplit
 
 
 def write(path: Path, lines: list[str]) -> str:
@@ -34,7 +34,7 @@ def test_a_run_keeps_its_split(small_run, tmp_path, monkeypatch):
     """Whatever rule a later version has, a run that exists holds out what it held out."""
     run = small_run("translation", tmp_path)
     facts, before = RunFolder(run.folder).facts(), token_folders(run)
-    monkeypatch.setattr(HeldOut, "choose", None)
+    monkeypatch.setattr(ValidationSplit, "choose", None)
     assert resume(run.folder, {"training": {"steps": 6}}, show=False).step == 6
     shutil.rmtree(run.folder / "text" / "tokens")
     assert resume(run.folder, {"training": {"steps": 8}}, show=False).step == 8
@@ -54,7 +54,7 @@ def test_a_damaged_split_is_one_line(small_run, tmp_path):
 @pytest.mark.parametrize("objective", ["translation", "masked", "classification"])
 def test_a_run_of_an_earlier_version_keeps_what_it_held_out(objective, small_run, tmp_path, monkeypatch):
     with monkeypatch.context() as earlier:
-        earlier.setattr(HeldOut, "choose", HeldOut.choose_as_before)
+        earlier.setattr(ValidationSplit, "choose", ValidationSplit.choose_format_1)
         run = small_run(objective, tmp_path)
     (run.folder / "text" / "held_out.json").unlink()  # which it did not have
     facts, before = RunFolder(run.folder).facts(), token_folders(run)

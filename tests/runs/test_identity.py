@@ -205,7 +205,9 @@ def test_a_run_goes_on_without_its_files(run, tmp_path):
 def test_a_held_out_part_stays_the_one_it_was_whatever_the_rule_is_now(small_run, tmp_path, monkeypatch):
     run = small_run("translation", tmp_path).folder
     before = prepare_again(run).material
-    monkeypatch.setattr("regard.runs.corpora.HeldOut.choose", lambda *_, **__: pytest.fail("chosen anew"))
+    monkeypatch.setattr(
+        "regard.runs.corpora.ValidationSplit.choose", lambda *_, **__: pytest.fail("chosen anew")
+    )
     (run / "text" / "validation.json").unlink()  # as in a run of an earlier version
     for _ in range(2):
         after = prepare_again(run).material

@@ -35,7 +35,7 @@ from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings, write_toy
 from regard.runs.trained import Trained, Vocabularies
 from regard.text.corpus import Pair
-from regard.text.splitting import HeldOut
+from regard.text.splitting import ValidationSplit
 from regard.text.token_files import Data, Sequences
 from regard.text.tokenizer import Tokenizer, Tokenizers
 from regard.training.checkpoint_manager import CheckpointManager
@@ -82,7 +82,7 @@ def test_a_model_without_capital_letters_is_validated_without(monkeypatch):
     monkeypatch.setattr("regard.runs.tasks.translation.translate", lambda *_: ["a b c d e f"])
 
     def found(lowercase):
-        words = Tokenizer.learn(["a b c d e f A B C D E F"], kind="word", lowercase=lowercase)
+        words = Tokenizer.train(["a b c d e f A B C D E F"], kind="word", lowercase=lowercase)
         trained = Trained(nn.Identity(), Vocabularies(Tokenizers.joint(words)), "translation")  # pyright: ignore[reportArgumentType]
         held = Held(Data({"source": Sequences.of([[1]])}), pairs)
         return TranslationTask().judge(trained, held, ValidationTable()).values()
@@ -124,7 +124,7 @@ def test_a_tokenizer_is_learned_on_the_training_part_alone(tmp_path):
         show=False,
     )
     tokenizer = run.model.tokenizers.source
-    chosen = HeldOut.choose(lines, run.recipe.data.held_out, run.recipe.data.most_held_out)
+    chosen = ValidationSplit.choose(lines, run.recipe.data.held_out, run.recipe.data.most_held_out)
     held = [line.split()[0] for line in lines if chosen.holds(line)]
     assert held
     assert all(tokenizer.encode(word) == [tokenizer.unknown] for word in held)

@@ -28,7 +28,7 @@ def demo_run(tmp_path_factory):
     from regard.text.tokenizer import Tokenizer, Tokenizers
 
     run = tmp_path_factory.mktemp("runs") / "small"
-    tokenizer = Tokenizer.learn([ENGLISH, FRENCH, "wide large elle"], kind="word", normalisation="plain")
+    tokenizer = Tokenizer.train([ENGLISH, FRENCH, "wide large elle"], kind="word", normalisation="plain")
     size = dict(
         vocabulary=tokenizer.vocabulary, width=16, layers=2, heads=4, feed_forward_width=16, context=40
     )

@@ -18,7 +18,7 @@ WORDS = ["the", "animal", "didn't", "cross", "street", "because", "it", "was", "
 def sides(request):
     """Both sentences as a tokenizer of words cuts them, and one of pieces."""
     size = {"vocabulary": 300} if request.param == "bpe" else {}
-    tokenizer = Tokenizer.learn([ENGLISH, FRENCH], kind=request.param, normalisation="plain", **size)
+    tokenizer = Tokenizer.train([ENGLISH, FRENCH], kind=request.param, normalisation="plain", **size)
 
     def make(name, text):
         return Side.of_text(name, tokenizer, text)

@@ -173,7 +173,7 @@ def large_model(folder: Path) -> Path:
     from regard.text.tokenizer import Tokenizer, Tokenizers
 
     torch.manual_seed(0)
-    tokenizer = Tokenizer.learn([" ".join(WORDS)], kind="word", vocabulary=1000)
+    tokenizer = Tokenizer.train([" ".join(WORDS)], kind="word", vocabulary=1000)
     config = ModelConfig(
         family="encoder-only", output="masked", vocabulary=tokenizer.vocabulary, layers=12, heads=12,
         width=768, feed_forward_width=3072, context=512,

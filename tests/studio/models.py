@@ -52,7 +52,7 @@ def _build(folder: Path, head: Mapping[str, Any], extra: Mapping[str, Any]) -> P
     from regard.text.tokenizer import Tokenizer, Tokenizers
 
     torch.manual_seed(3)
-    tokenizer = Tokenizer.learn(READ, kind="bpe", vocabulary=320)
+    tokenizer = Tokenizer.train(READ, kind="bpe", vocabulary=320)
     config = ModelConfig(
         **SIZE, **head, family="encoder-only", vocabulary=tokenizer.vocabulary, residual="pre", tie_head=False
     )

@@ -94,7 +94,7 @@ def test_what_was_chosen_is_pinned_and_can_be_left(open_file, inspect, tmp_path)
 def twenty_words():
     """Twenty words in a model that has learned nothing, as wide as the demo's and a layer larger."""
     torch.manual_seed(1)
-    tokenizer = Tokenizer.learn([" ".join(f"word{n}" for n in range(4000))], kind="word", vocabulary=4000)
+    tokenizer = Tokenizer.train([" ".join(f"word{n}" for n in range(4000))], kind="word", vocabulary=4000)
     size = dict(layers=4, width=128, heads=4, feed_forward_width=384, context=64)
     model = build_model(ModelConfig(vocabulary=tokenizer.vocabulary, **size)).eval()
     text = " ".join(f"word{100 + n}" for n in range(20))

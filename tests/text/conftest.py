@@ -19,17 +19,17 @@ SENTENCES = [
 
 @pytest.fixture(scope="session")
 def bpe() -> Tokenizer:
-    return Tokenizer.learn(SENTENCES, vocabulary=400)
+    return Tokenizer.train(SENTENCES, vocabulary=400)
 
 
 @pytest.fixture(scope="session")
 def word() -> Tokenizer:
-    return Tokenizer.learn(SENTENCES, kind="word")
+    return Tokenizer.train(SENTENCES, kind="word")
 
 
 @pytest.fixture(scope="session")
 def character() -> Tokenizer:
-    return Tokenizer.learn(SENTENCES, kind="character")
+    return Tokenizer.train(SENTENCES, kind="character")
 
 
 @pytest.fixture(params=["bpe", "word", "character"])

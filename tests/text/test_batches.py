@@ -242,7 +242,7 @@ def test_impossible_settings_are_refused(bpe, batch_tokens, seed):
 def test_padding_is_under_eight_percent_on_real_captions(shared_data):
     folder = shared_data / "multi30k"
     corpus = ParallelText(folder / "train.en.gz", folder / "train.de.gz")
-    tokenizer = Tokenizer.learn((text for pair in corpus for text in pair), vocabulary=8000)
+    tokenizer = Tokenizer.train((text for pair in corpus for text in pair), vocabulary=8000)
     data = encode_parallel(corpus, Tokenizers.joint(tokenizer), longest=128)
     source = parallel_batches(data, Tokenizers.joint(tokenizer), batch_tokens=4096)
     empty = sum((~batch.source_keys).sum() + (~batch.target_keys).sum() for batch in source)

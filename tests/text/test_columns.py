@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, SettingError
 from regard.text import columns
-from regard.text.columns import NOT_A_ROW, NOT_CSV, NOT_JSON, Wanted, read_rows
+from regard.text.columns import NOT_A_ROW, NOT_CSV, NOT_JSON, ColumnSelection, read_rows
 from regard.text.lines import EMPTY, NOT_UTF8, NUL
 
 
 def rows(folder, name, content, wanted=("text", "label"), header=None, kind=None):
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
-    found = read_rows(path, Wanted(wanted, header), kind, 10_000)
+    found = read_rows(path, ColumnSelection(wanted, header), kind, 10_000)
     return [(row.number, row.problem or row.fields) for row in found]
 
 
@@ -43,7 +43,7 @@ def test_a_header_without_the_column_is_an_error_that_shows_it(tmp_path):
 @pytest.mark.parametrize(("columns", "header"), [(("text", 0), None), (("a", "b"), False), ((0, -1), None)])
 def test_columns_that_contradict_are_refused(columns, header):
     with pytest.raises(SettingError):
-        Wanted(columns, header)
+        ColumnSelection(columns, header)
 
 
 def test_quotes_are_text_in_tsv(tmp_path):
@@ -173,7 +173,7 @@ def test_the_search_for_a_closing_quote_ends(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(content, encoding="utf-8")
     tracemalloc.start()
-    found = sum(row.problem is None for row in read_rows(path, Wanted((0, 1)), None, 1000))
+    found = sum(row.problem is None for row in read_rows(path, ColumnSelection((0, 1)), None, 1000))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found == 20_001

@@ -1,9 +1,10 @@
-"""Corpora: what is kept, what is counted, what is an error."""
+"""Corpora: which examples are kept, skipped and counted, and which raise."""
 
 from __future__ import annotations
 
 import gzip
 import itertools
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,13 @@ from regard.text.corpus import (
     Example,
     Filters,
     LabelledText,
-    Mentions,
+    Location,
+    Occurrences,
     Pair,
     ParallelText,
-    Place,
     PlainText,
     Report,
+    SeenTexts,
     label_names,
 )
 from regard.text.lines import read_blocks, read_lines
@@ -39,7 +41,10 @@ def put(tmp_path):
 
 
 def skipped(corpus) -> dict[str, list[int]]:
-    return {reason: [place.line for place in m.places] for reason, m in corpus.report.skipped.items()}
+    return {
+        reason: [location.line for location in occurrences.locations]
+        for reason, occurrences in corpus.report.skipped.items()
+    }
 
 
 def test_pairs_come_from_two_files_or_one_table(put):
@@ -55,11 +60,11 @@ def test_pairs_come_from_two_files_or_one_table(put):
         list(ParallelText(several[1]))
 
 
-def test_several_files_go_in_pairs(put, tmp_path):
+def test_source_and_target_files_are_paired(put, tmp_path):
     for name, text in {"1.en": "a\n", "2.en": "b", "1.de": "x\n", "2.de": "y\n"}.items():
         put(name, text)
     assert list(ParallelText(f"{tmp_path}/*.en", f"{tmp_path}/*.de")) == [Pair("a", "x"), Pair("b", "y")]
-    with pytest.raises(DataError, match="2 source files but 1 target"):
+    with pytest.raises(DataError, match="2 source files and 1 target files; give equally many"):
         ParallelText(f"{tmp_path}/*.en", tmp_path / "1.de")
 
 
@@ -77,7 +82,7 @@ def test_unusable_lines_are_counted_with_their_numbers(put):
     assert list(corpus) == [Pair("good", "gut")]
     assert skipped(corpus) == {"not UTF-8": [2], "empty": [3, 4], "NUL character": [5], "over-long line": [6]}
     assert (corpus.report.read, corpus.report.kept) == (6, 1)
-    assert corpus.report.skipped["NUL character"].places == [Place(str(target), 5)]
+    assert corpus.report.skipped["NUL character"].locations == [Location(str(target), 5)]
 
 
 @pytest.mark.parametrize("content", [b"ok\n\xff\n", b"ok\nn\0l\n", b"ok\n\n", b"ok\n" + b"x" * 30])
@@ -186,16 +191,16 @@ def test_impossible_filters_are_refused(values):
         Filters(**values)
 
 
-def test_the_report_reads_well_and_keeps_few_places():
+def test_the_report_reads_well_and_keeps_few_locations():
     report = Report(read=1200, kept=1190)
     for line in range(1, 11):
-        report.skip("empty", Place("a.en", line))
+        report.skip("empty", Location("a.en", line))
     assert str(report).splitlines() == [
         "1,200 read, 1,190 kept, 10 skipped",
         "  empty: 10 (a.en:1, a.en:2, a.en:3, a.en:4, a.en:5, ...)",
     ]
-    report.shortened = Mentions(1, [Place("a.en", 7)])
-    assert Report.from_json(report.to_json()) == report
+    report.shortened = Occurrences(1, [Location("a.en", 7)])
+    assert Report.from_dict(report.as_dict()) == report
     assert "shortened: 1 (a.en:7)" in str(report)
 
 
@@ -296,3 +301,34 @@ def test_a_filter_that_is_new_leaves_the_identity_of_a_corpus(tmp_path):
             for filters in (Filters(max_length=3), Later(max_length=3), Later(max_length=3, newer=1))
         ]
         assert identities[0] == identities[1] != identities[2]
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.text("ab", max_size=2)), max_size=200))
+def test_seen_texts_are_a_set(pairs):
+    seen, known = SeenTexts(), set()
+    for pair in pairs:
+        assert seen.add(*pair) == (pair not in known)
+        known.add(pair)
+
+
+def test_many_seen_texts_are_recognised():
+    seen = SeenTexts()
+    assert all(seen.add(f"text {number}") for number in range(20_000))
+    assert not any(seen.add(f"text {number}") for number in range(20_000))
+    assert seen.add("text", "20000")
+
+
+def test_dropping_duplicates_takes_at_most_16_bytes_a_line(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"line {number}\n" for number in range(60_000)), encoding="utf-8")
+    corpus = iter(PlainText(path, Filters(drop_duplicates=True)))
+    most = 0.0
+    tracemalloc.start()
+    try:
+        for number, _ in enumerate(corpus, start=1):
+            if number >= 20_000 and number % 500 == 0:
+                most = max(most, tracemalloc.get_traced_memory()[1] / number)
+                tracemalloc.reset_peak()
+    finally:
+        tracemalloc.stop()
+    assert most < 16  # including the buffer of the file

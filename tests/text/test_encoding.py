@@ -42,8 +42,8 @@ def test_pairs_are_encoded_and_long_ones_counted(tsv, bpe, word, cache):
     assert lists(data["source"]) == [bpe.encode(text) for text in SENTENCES[:5]]
     assert lists(data["target"]) == [word.encode(text.lower()) for text in SENTENCES[:5]]
     assert (data.report.read, data.report.kept) == (7, 5)
-    assert [place.line for place in data.report.skipped["too many tokens"].places] == [7]
-    assert [place.line for place in data.report.skipped["empty"].places] == [6]
+    assert [location.line for location in data.report.skipped["too many tokens"].locations] == [7]
+    assert [location.line for location in data.report.skipped["empty"].locations] == [6]
 
 
 def test_a_side_has_room_for_its_start_or_end(tmp_path, character):
@@ -61,7 +61,7 @@ def test_labelled_texts_are_shortened_and_not_lost(tmp_path, character, cache):
     data = encode_labelled(LabelledText(path), character, ["neg", "pos"], longest=6, cache=cache)
     assert [character.decode(one) for one in data["text"]] == ["bad", "good"]
     assert lists(data["label"]) == [[0], [1]]
-    assert [place.line for place in data.report.shortened.places] == [3]
+    assert [location.line for location in data.report.shortened.locations] == [3]
     with pytest.raises(DataError, match=r"a\.tsv:3: unknown label 'pos'"):
         encode_labelled(LabelledText(path), character, ["neg", "positive"], longest=6, cache=cache)
 
@@ -107,7 +107,7 @@ def test_nothing_left_is_an_error_with_the_reasons(tsv, bpe):
 
 
 def test_columns_must_match():
-    with pytest.raises(DataError, match="equally long"):
+    with pytest.raises(DataError, match="equally many sequences"):
         Data({"source": Sequences.of([[1]]), "target": Sequences.of([[1], [2]])})
 
 
@@ -123,7 +123,7 @@ def test_ids_take_no_more_room_than_they_need(size, dtype):
 
 
 def test_many_ids_are_written_piece_by_piece(tmp_path, monkeypatch):
-    monkeypatch.setattr(token_files, "_HELD_IDS", 7)
+    monkeypatch.setattr(token_files, "_BUFFERED_IDS", 7)
     sequences = [[i, i + 1, i + 2][: i % 4] for i in range(50)]
 
     def fill(columns):
@@ -213,7 +213,7 @@ def test_a_manifest_of_another_make_is_not_believed(kept, tmp_path, change):
     path = tmp_path / "cache" / whole.identity[:32] / "manifest.json"
     manifest = {**json.loads(path.read_bytes())["manifest"], **change}
     path.write_text(
-        json.dumps({"manifest": manifest, "sha256": token_files._seal(manifest)}), encoding="utf-8"
+        json.dumps({"manifest": manifest, "sha256": token_files._manifest_digest(manifest)}), encoding="utf-8"
     )
     assert kept()[1] == 1
     for content in ("[]", "3", '{"manifest": {}}', '{"manifest": null, "sha256": ""}'):
@@ -238,5 +238,5 @@ def test_a_build_that_fails_leaves_nothing(tsv, bpe, tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_told(tsv, bpe, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(DataError, match="cannot keep token files"):
+    with pytest.raises(DataError, match="cannot write token files"):
         encode_parallel(ParallelText(tsv), Tokenizers.joint(bpe), 60, tmp_path / "file")

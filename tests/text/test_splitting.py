@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError
 from regard.text.corpus import Example, Pair, PlainText
-from regard.text.splitting import HeldOut, Part
+from regard.text.splitting import SplitPart, ValidationSplit
 
 texts = st.lists(st.text(max_size=3), max_size=60).filter(lambda items: len(set(items)) > 1)
 labelled = st.lists(st.builds(Example, st.sampled_from("abcdefgh"), st.sampled_from("xyz")), max_size=60)
@@ -26,7 +26,7 @@ def hash_of(seed, text):
 def split(items, **settings):
     """Both sides, training first; nothing where the split is refused."""
     try:
-        held = HeldOut.choose(items, **settings)
+        held = ValidationSplit.choose(items, **settings)
     except DataError:
         return None
     return [item for item in items if not held.holds(item)], [item for item in items if held.holds(item)]
@@ -95,12 +95,12 @@ def test_a_text_with_too_many_copies_stays_in_training():
 @pytest.mark.parametrize("kind", [lambda n: f"line {n}", lambda n: Example(f"line {n}", str(n % 3))])
 def test_a_split_that_leaves_less_for_training_is_refused(kind, share):
     with pytest.raises(DataError, match=r"held_out \(0\.\d+\) takes .* of 500 examples and leaves fewer"):
-        HeldOut.choose([kind(number) for number in range(500)], share=share)
+        ValidationSplit.choose([kind(number) for number in range(500)], share=share)
 
 
 def test_what_has_too_many_copies_for_the_limit_cannot_be_held_out():
     with pytest.raises(DataError, match=r"no text of 90 examples can be held out: .*most_held_out \(20\)"):
-        HeldOut.choose([f"line {number % 3}" for number in range(90)], most=20)
+        ValidationSplit.choose([f"line {number % 3}" for number in range(90)], most=20)
 
 
 def test_labels_are_held_out_in_proportion():
@@ -129,7 +129,7 @@ def test_the_only_text_of_a_label_is_never_held_out():
 
 def test_the_source_alone_decides():
     pairs = [Pair(f"s{i % 50}", f"t{i}") for i in range(200)]
-    held = HeldOut.choose(pairs, share=0.1)
+    held = ValidationSplit.choose(pairs, share=0.1)
     sides = {source: {held.holds(pair) for pair in pairs if pair.source == source} for source, _ in pairs}
     assert all(len(side) == 1 for side in sides.values())
 
@@ -137,24 +137,24 @@ def test_the_source_alone_decides():
 @pytest.mark.parametrize("kind", [lambda n: f"line {n % 700}", lambda n: Example(f"line {n}", str(n % 7))])
 def test_the_seed_decides_and_the_order_does_not(kind):
     items = [kind(number) for number in range(1000)]
-    held = HeldOut.choose(items, share=0.1, most=60, seed=3)
+    held = ValidationSplit.choose(items, share=0.1, most=60, seed=3)
     shuffled = random.Random(1).sample(items, len(items))
-    assert held == HeldOut.choose(shuffled, share=0.1, most=60, seed=3)
-    assert held.identity() == HeldOut.choose(shuffled, share=0.1, most=60, seed=3).identity()
-    other = HeldOut.choose(items, share=0.1, most=60, seed=4)
+    assert held == ValidationSplit.choose(shuffled, share=0.1, most=60, seed=3)
+    assert held.identity() == ValidationSplit.choose(shuffled, share=0.1, most=60, seed=3).identity()
+    other = ValidationSplit.choose(items, share=0.1, most=60, seed=4)
     assert held.identity() != other.identity()
     assert {i for i in items if held.holds(i)} != {i for i in items if other.holds(i)}
 
 
 def test_a_split_can_be_kept():
-    held = HeldOut.choose([f"line {number}" for number in range(100)], share=0.2)
-    assert HeldOut.from_json(json.loads(json.dumps(held.to_json()))) == held
+    held = ValidationSplit.choose([f"line {number}" for number in range(100)], share=0.2)
+    assert ValidationSplit.from_dict(json.loads(json.dumps(held.as_dict()))) == held
 
 
 def test_the_split_of_an_earlier_version_is_found_again():
     """Its identity, and what it holds, as version 0.1.0 of November 2026 gave them."""
     items = [Pair(f"s{number % 40}", str(number)) for number in range(400)]
-    held = HeldOut.choose_as_before(items, share=0.05, most=12, seed=1)
+    held = ValidationSplit.choose_format_1(items, share=0.05, most=12, seed=1)
     assert held.identity() == "HeldOut(seed=1, limit=6767063141564005638)"
     assert sorted({item.source for item in items if held.holds(item)}) == [
         "s0",
@@ -170,15 +170,15 @@ def test_the_split_of_an_earlier_version_is_found_again():
         "s7",
         "s9",
     ]
-    assert HeldOut.choose_as_before(items, share=0.5, most=100).hashes > held.hashes
+    assert ValidationSplit.choose_format_1(items, share=0.5, most=100).hashes > held.hashes
 
 
 def test_parts_are_corpora(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("".join(f"line {i}\n" for i in range(100)), encoding="utf-8")
     corpus = PlainText(path)
-    held = HeldOut.choose(corpus, share=0.2)
-    train, valid = Part(corpus, held, held=False), Part(corpus, held, held=True)
+    held = ValidationSplit.choose(corpus, share=0.2)
+    train, valid = SplitPart(corpus, held, held=False), SplitPart(corpus, held, held=True)
     count = len(held.hashes)
     assert (len(list(train)), len(list(valid))) == (100 - count, count)
     report = valid.report
@@ -188,4 +188,4 @@ def test_parts_are_corpora(tmp_path):
 
 def test_one_text_cannot_be_split():
     with pytest.raises(DataError, match="cannot be split"):
-        HeldOut.choose(["same"] * 9)
+        ValidationSplit.choose(["same"] * 9)

@@ -76,7 +76,7 @@ def test_a_missing_or_huge_file_is_told_before_it_is_read(bpe, tmp_path, monkeyp
 
 
 def test_stored_cutting_and_padding_are_dropped(bpe, tmp_path):
-    inner = Tokenizer.learn(["a b"] * 5, vocabulary=300)._inner
+    inner = Tokenizer.train(["a b"] * 5, vocabulary=300)._inner
     inner.enable_truncation(2)
     inner.enable_padding(length=9)
     inner.save(str(tmp_path / "t.json"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.model.config import ModelConfig
-from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch, existing, pad
+from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch, pad, token_mask
 
 PAD, START, END, WORDS = 0, 1, 2, 20
 
@@ -25,28 +25,28 @@ def parallel(count: int = 8, seed: int = 0) -> ParallelBatch:
     sources, targets = sequences(count, seed), sequences(count, seed + 1)
     return ParallelBatch(
         source=pad(sources, PAD, last=END),
-        source_keys=existing(sources, 1),
+        source_keys=token_mask(sources, 1),
         target_in=pad(targets, PAD, first=START),
         target_out=pad(targets, PAD, last=END),
-        target_keys=existing(targets, 1),
+        target_keys=token_mask(targets, 1),
     )
 
 
 def text(count: int = 8, seed: int = 0) -> TextBatch:
     texts = sequences(count, seed)
-    return TextBatch(pad(texts, PAD, first=START), pad(texts, PAD, last=END), existing(texts, 1))
+    return TextBatch(pad(texts, PAD, first=START), pad(texts, PAD, last=END), token_mask(texts, 1))
 
 
 def masked(count: int = 8, seed: int = 0) -> MaskedBatch:
     texts = sequences(count, seed)
-    output, keys = pad(texts, PAD), existing(texts)
+    output, keys = pad(texts, PAD), token_mask(texts)
     chosen = keys & (np.random.default_rng(seed).random(keys.shape) < 0.4)
     return MaskedBatch(np.where(chosen, 3, output), output, chosen, keys)
 
 
 def labelled(count: int = 8, seed: int = 0) -> LabelledBatch:
     texts = sequences(count, seed)
-    return LabelledBatch(pad(texts, PAD), existing(texts), np.arange(count) % 3)
+    return LabelledBatch(pad(texts, PAD), token_mask(texts), np.arange(count) % 3)
 
 
 KINDS = {

@@ -331,7 +331,7 @@ def test_another_architecture_is_refused_with_a_diff(tmp_path):
 def test_another_tokenizer_is_refused(tmp_path):
     straight(tmp_path)
     trainer = toy.trainer(tmp_path, {})
-    other = Tokenizers.joint(Tokenizer.learn(["z y x"], kind="word"))
+    other = Tokenizers.joint(Tokenizer.train(["z y x"], kind="word"))
     changed = Trainer(
         trainer.module, trainer.source, trainer.settings, tmp_path, tokenizers=other, purpose="translation"
     )

@@ -32,7 +32,7 @@ LETTERS = "a b c d e f g h i j"
 
 
 def tokenizer() -> Tokenizer:
-    return Tokenizer.learn([LETTERS], kind="word")
+    return Tokenizer.train([LETTERS], kind="word")
 
 
 def pairs(task: str, count: int, seed: int, longest: int = 6) -> tuple[Data, Tokenizers]:

@@ -105,7 +105,7 @@ class Task(Protocol):
 
 def learn_one(texts: Iterable[str], settings: TokenizerTable) -> Tokenizer:
     """A tokenizer as a run file wants it."""
-    return Tokenizer.learn(
+    return Tokenizer.train(
         texts,
         kind=settings.kind,
         vocabulary=settings.vocabulary,

@@ -77,7 +77,7 @@ class TranslationTask:
         outputs = translate(trained, sources, settings.beams, settings.length_penalty, settings.backwards)
         references = [pair.target for pair in held.examples]
         shown = list(zip(sources, outputs, references, strict=True))[: settings.samples]
-        lowercase = trained.words.tokenizers.target.forgets_case
+        lowercase = trained.words.tokenizers.target.is_lowercase
         scores = [
             replace(score(outputs, references, lowercase), name=name)
             for name, score in (("BLEU", bleu), ("chrF2", chrf))

@@ -65,7 +65,7 @@ _learned: list[Tokenizer] = []
 
 def _pieces() -> Tokenizer:
     if not _learned:
-        _learned.append(Tokenizer.learn([TEXT], vocabulary=275))
+        _learned.append(Tokenizer.train([TEXT], vocabulary=275))
     return _learned[0]
 
 

@@ -201,7 +201,7 @@ def demo_sized():
     Its vocabulary is the largest that the demo's recipe allows.
     """
     torch.manual_seed(0)
-    tokenizer = Tokenizer.learn([" ".join(f"word{n}" for n in range(4000))], kind="word", vocabulary=4000)
+    tokenizer = Tokenizer.train([" ".join(f"word{n}" for n in range(4000))], kind="word", vocabulary=4000)
     config = ModelConfig(
         vocabulary=tokenizer.vocabulary, layers=4, width=128, heads=4, feed_forward_width=384, context=64
     )

@@ -74,7 +74,7 @@ def test_pieces_are_merged_to_words_as_in_python(run):
 def side_of(words):
     """A side of which only the words are known, each by the positions of its tokens."""
     tokens = tuple(Token(0, "", number) for number, positions in enumerate(words) for _ in positions)
-    return Side("", "", tokens, Tokenizer.learn(["a"], kind="character"))
+    return Side("", "", tokens, Tokenizer.train(["a"], kind="character"))
 
 
 def test_a_sheet_is_unpacked_to_the_numbers_that_were_packed(run):

@@ -21,7 +21,7 @@ EXCHANGED = [(target, source) for source, target in PAIRS]
 
 @pytest.fixture(scope="module")
 def words():
-    return Tokenizers.joint(Tokenizer.learn([*SOURCES, *TARGETS], kind="bpe", vocabulary=300))
+    return Tokenizers.joint(Tokenizer.train([*SOURCES, *TARGETS], kind="bpe", vocabulary=300))
 
 
 @pytest.fixture
@@ -80,6 +80,6 @@ def test_other_epochs_have_another_identity(data, words):
 
 
 def test_separate_vocabularies_are_refused(data, words):
-    apart = Tokenizers(words.source, Tokenizer.learn(TARGETS, kind="word"))
+    apart = Tokenizers(words.source, Tokenizer.train(TARGETS, kind="word"))
     with pytest.raises(SettingError, match=r"set tokenizer\.joint to true, or both_ways to 0"):
         Bidirectional(1, apart).augment_data(data)
