@@ -195,7 +195,7 @@ def _check_plausible(folder: Path, config: ModelConfig, weights: MappedWeights) 
     words = 0 if config.vectors else config.vocabulary * config.width
     others = config.width * ((config.vectors or 0) + config.classes + config.segments + 2 * config.width + 64)
     too_much = layers > len(weights) or words > stored or table > max(1 << 22, 16 * stored)
-    if too_much or stored > 16 * (config.rough_parameters + others):
+    if too_much or stored > 16 * (config.parameter_bound + others):
         raise CheckpointError(
             f"{folder / CONFIG} describes a model of width {config.width}, {layers} layers and vocabulary "
             f"{config.vocabulary}, and {WEIGHTS} holds {stored:,} numbers in {len(weights)} weights"

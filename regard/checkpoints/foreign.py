@@ -128,7 +128,7 @@ def _settled(config: ModelConfig) -> dict[str, Any]:
         "key_value_heads": config.groups,
         "key_width": config.key_size,
         "value_width": config.value_size,
-        "final_norm": config.normed_at_the_end,
+        "final_norm": config.has_final_norm,
         "decoder_layers": config.decoder_layers or config.layers,
         "target_vocabulary": config.target_vocabulary or config.vocabulary,
     }

@@ -1,6 +1,6 @@
-"""Stepper: all that decoding asks of a model, in numpy alone.
+"""Stepper: the interface between search and a model, in numpy only.
 
-R rows, V vocabulary. Search drives a Stepper and never sees what computes behind it.
+R rows, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Choices:
-    """What each row may say next: ids and their log-probabilities, R x k, likeliest first.
+    """Candidates for the next token of each row: ids and log-probabilities, R x k, in descending order.
 
-    Of ids as likely as the last of them the lower ones are there. With every id wanted, k is V and ids is
-    None: column i is id i. Then `logits` are the model's own, before the softmax and with nothing banned; a
-    stepper whose distribution does not come from a softmax has none.
+    Ties at rank k are broken in favour of lower ids. If all ids are requested, k is V and ids is None:
+    column i is id i. `logits` are then those before the softmax, without bans. A stepper whose
+    distribution is not a softmax has none.
     """
 
     ids: np.ndarray | None
@@ -28,49 +28,49 @@ class Choices:
 
 @dataclass(frozen=True)
 class Banned:
-    """Ids that must not be chosen: row rows[i] may not say ids[i]. No probability is renormalised."""
+    """Banned ids: row rows[i] must not continue with ids[i]. Probabilities are not renormalised."""
 
     rows: np.ndarray
     ids: np.ndarray
 
 
 class Stepper(Protocol):
-    """A running batch of sequences. Rows are numbered 0..R-1; reorder and drop number them anew."""
+    """A batch of running sequences. Rows are numbered 0..R-1; reorder and drop renumber them."""
 
     @property
     def rows(self) -> int:
-        """How many rows run now."""
+        """Number of running rows."""
         ...
 
     @property
     def vocabulary(self) -> int:
-        """How many ids there are to choose from."""
+        """Number of ids."""
         ...
 
     @property
     def limit(self) -> int | None:
-        """The longest sequence a row can reach, or None where there is no end."""
+        """The maximum length of a sequence, or None if it is unlimited."""
         ...
 
     def admit(self, prefixes: Sequence[np.ndarray], sources: Sequence[np.ndarray] | None = None) -> None:
-        """Add a row per prefix, after those already running, each with its own length and position.
+        """Append one row per prefix; prefixes may differ in length.
 
-        Every token of a prefix but the last is read now; the last one is the first that the caller
-        gives to `step`. A model that translates takes a source for each row.
+        All tokens of a prefix except the last are processed now. The caller passes the last one to `step`.
+        An encoder-decoder model needs one source per row.
         """
         ...
 
     def step(self, ids: np.ndarray, best: int | None = None, banned: Banned | None = None) -> Choices:
-        """Append ids (one a row) and say what may follow: everything, or the best few.
+        """Append one id per row and return all candidates for the next token, or the `best` most likely.
 
-        A log-probability is that of the unrestricted distribution; a banned id has minus infinity.
+        Log-probabilities are those of the unrestricted distribution; a banned id has minus infinity.
         """
         ...
 
     def reorder(self, rows: np.ndarray) -> None:
-        """Row i becomes what row rows[i] was; rows may repeat (beams) or be absent (dropped)."""
+        """Replace row i by the previous row rows[i]; rows may repeat (beams) or be absent (dropped)."""
         ...
 
     def drop(self, rows: np.ndarray) -> None:
-        """Let these rows leave; the others keep their order."""
+        """Remove these rows; the others keep their order."""
         ...

@@ -1,7 +1,9 @@
-"""Attention: equation 1 as a plain function, written out and fused, and the module that owns the weights.
+"""Attention: equation 1 as two plain functions, explicit and fused, and the module that owns the weights.
 
-B batch, H heads, G heads with keys and values of their own, Q queries, K keys, D width, E key width
-of a head, F value width of a head.
+`regard.engine.fused_step` calls the same fused kernel during decoding. `regard.inspection.analysis.steps`
+computes equation 1 once more in numpy, on purpose: it is an independent check of these functions.
+
+B batch, H heads, G key-value heads, Q queries, K keys, D width, E key width and F value width of a head.
 """
 
 from __future__ import annotations
@@ -14,18 +16,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.model.cache import LayerCache, Memory
+from regard.model.cache import LayerCache, ProjectedMemory
 from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
 from regard.model.similarity import SIMILARITIES, ScaledDot, Similarity
-from regard.model.watch import UNWATCHED, WRITTEN_OUT, Unwatched, watching
+from regard.model.watch import EXPLICIT_POINTS, UNWATCHED, Unwatched, watching
 from regard.registry import Registry
 
 
 @dataclass(frozen=True)
 class AttentionSteps:
-    """What attention computes on its way, B H Q K each, and what it gives, B H Q F."""
+    """Intermediate values of attention, B H Q K each, and its output, B H Q F."""
 
     scores: Tensor
     scaled: Tensor
@@ -46,11 +48,11 @@ def attention_steps(
 ) -> AttentionSteps:
     """softmax(QK^T / sqrt(d_k)) V (equation 1), one step at a time.
 
-    query B H Q E, key B G K E, value B G K F, with G dividing H. The similarity is the scaled dot
-    product where none is given. A query that may look at nothing gets zeros.
+    query B H Q E, key B G K E, value B G K F, with G dividing H. The default similarity is the scaled
+    dot product. A query whose keys are all masked gets zeros.
     """
     similarity = similarity or ScaledDot(query.shape[1], query.shape[-1])
-    key, value = (_one_for_each_head(x, query.shape[1]) for x in (key, value))
+    key, value = (_repeat_groups(x, query.shape[1]) for x in (key, value))
     scores = see("scores", similarity(query, key))  # B H Q K
     scaled = see("scaled", scores * (similarity.scale if scale is None else scale))
     visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
@@ -61,69 +63,68 @@ def attention_steps(
     return AttentionSteps(scores, scaled, visible, weights, dropped @ value)
 
 
-def show_weights(
+def record_weights(
     query: Tensor, key: Tensor, mask: Mask, similarity: Similarity, scale: float, see: Unwatched
 ) -> None:
-    """Show the mask and the weights of `attention_steps`, to the bit, and hold nothing else of its steps."""
+    """Record the mask and weights of `attention_steps`, bit for bit, in the memory of the weights alone."""
     visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
     if see.wants("mask"):
         see("mask", query.new_ones((), dtype=torch.bool) if visible is None else visible)
     if not see.wants("weights"):
         return
-    scaled = similarity(query, _one_for_each_head(key, query.shape[1])).mul_(scale)  # B H Q K
-    if visible is not None:
-        scaled.masked_fill_(~visible, torch.finfo(scaled.dtype).min)
-    weights = scaled.softmax(-1)
-    if visible is not None and not visible.any(-1).all():
-        weights.masked_fill_(~visible, 0.0)
-    see.give("weights", weights)
+    scaled = similarity(query, _repeat_groups(key, query.shape[1])).mul_(scale)  # B H Q K
+    see.record("weights", masked_softmax(scaled, visible, in_place=True))
 
 
-def masked_softmax(scores: Tensor, visible: Tensor | None) -> Tensor:
-    """Softmax over the keys that may be seen; a row without any is all zeros, its gradient too."""
+def masked_softmax(scores: Tensor, visible: Tensor | None, in_place: bool = False) -> Tensor:
+    """Softmax over the visible keys; a row without visible keys is zero, and so is its gradient.
+
+    With `in_place`, scores are overwritten.
+    """
     if visible is None:
         return scores.softmax(-1)
-    # The lowest finite number, not -inf: it weighs exactly 0 beside any real score, and a row of
-    # nothing else stays finite until the second line empties it.
-    lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~visible, lowest).softmax(-1).masked_fill(~visible, 0.0)
+    # The lowest finite number, not -inf: beside any other score its weight is exactly 0, and a row that is
+    # masked as a whole stays finite until it is set to zero.
+    lowest, masked = torch.finfo(scores.dtype).min, ~visible
+    fill = Tensor.masked_fill_ if in_place else Tensor.masked_fill
+    return fill(fill(scores, masked, lowest).softmax(-1), masked, 0.0)
 
 
 def attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask = EVERYTHING, similarity: Similarity | None = None
 ) -> Tensor:
-    """Equation 1 written out: B H Q E, B G K E, B G K F to B H Q F."""
+    """Equation 1 in explicit steps: B H Q E, B G K E, B G K F to B H Q F."""
     return attention_steps(query, key, value, mask, similarity).output
 
 
 def fused_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask = EVERYTHING, scale: float | None = None
 ) -> Tensor:
-    """Equation 1 through torch's fused kernel, in memory linear in Q and K unless the mask is a matrix."""
+    """Equation 1 in torch's fused kernel, with memory linear in Q and K unless the mask is a matrix."""
     queries, keys, width = query.shape[-2], key.shape[-2], value.shape[-1]
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     grouped = key.shape[1] != query.shape[1]
-    query, key, value = _equally_wide(query, key, value)
-    mask = _without_needless_causality(mask, queries, keys)
-    causal = mask.causal and not mask.goes_on
+    query, key, value = _pad_to_equal_width(query, key, value)
+    mask = _without_redundant_causality(mask, queries, keys)
+    causal = mask.causal and not mask.has_offset
     visible = (replace(mask, causal=False) if causal else mask).dense(queries, keys, query.device)
-    if causal and visible is not None and not _kernel_takes_both(query, key, value):
+    if causal and visible is not None and not _kernel_takes_mask_and_causal(query, key, value):
         causal, visible = False, mask.dense(queries, keys, query.device)
     output = F.scaled_dot_product_attention(
         query, key, value, attn_mask=visible, is_causal=causal, scale=scale, enable_gqa=grouped
     )
     if visible is not None and query.device.type != "cpu":
-        # Only the CPU kernel promises zeros for a query that may look at nothing.
+        # Only the CPU kernel guarantees zeros for a query whose keys are all masked.
         output = output.masked_fill(~visible.any(-1, keepdim=True), 0.0)
     return output[..., :width]
 
 
-def _one_for_each_head(x: Tensor, heads: int) -> Tensor:
+def _repeat_groups(x: Tensor, heads: int) -> Tensor:
     return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
-def _equally_wide(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Zeros at the end of the narrower ones: unequal widths would take a kernel that holds Q x K."""
+def _pad_to_equal_width(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Pad keys or values with zeros, because with unequal widths torch falls back to a Q x K matrix."""
     missing = value.shape[-1] - key.shape[-1]
     if missing < 0:
         return query, key, F.pad(value, (0, -missing))
@@ -132,20 +133,20 @@ def _equally_wide(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Te
     return query, key, value
 
 
-def _without_needless_causality(mask: Mask, queries: int, keys: int) -> Mask:
-    """One query at the end of its keys has nothing ahead of it."""
-    at_the_end = queries == 1 and isinstance(mask.first, int) and mask.first >= keys - 1
-    return replace(mask, causal=False) if mask.causal and at_the_end else mask
+def _without_redundant_causality(mask: Mask, queries: int, keys: int) -> Mask:
+    """Remove the causal mask if the only query is at the last key."""
+    is_last = queries == 1 and isinstance(mask.offset, int) and mask.offset >= keys - 1
+    return replace(mask, causal=False) if mask.causal and is_last else mask
 
 
-def _kernel_takes_both(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Only the CPU's flash kernel takes a mask beside is_causal; every other one raises."""
-    plain = all(x.stride(-1) == 1 and x.numel() > 0 for x in (query, key, value))  # or it declines
-    return plain and query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled()
+def _kernel_takes_mask_and_causal(query: Tensor, key: Tensor, value: Tensor) -> bool:
+    """Whether the CPU's flash kernel runs: only it takes a mask together with is_causal."""
+    supported = all(x.stride(-1) == 1 and x.numel() > 0 for x in (query, key, value))
+    return supported and query.device.type == "cpu" and torch.backends.cuda.flash_sdp_enabled()
 
 
 class Projections(Protocol):
-    """Where queries, keys and values come from: made from (width, heads, groups, E, F, bias)."""
+    """Projections to queries, keys and values; constructed from (width, heads, groups, E, F, bias)."""
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of one sequence: B Q D to B H Q E, B G Q E, B G Q F."""
@@ -161,7 +162,7 @@ class Projections(Protocol):
 
 
 class SeparateProjections(nn.Module):
-    """W^Q, W^K and W^V (section 3.2.2), one above the other in a single matrix for speed."""
+    """W^Q, W^K and W^V (section 3.2.2), stacked in a single matrix for speed."""
 
     def __init__(self, width: int, heads: int, groups: int, key_width: int, value_width: int, bias: bool):
         super().__init__()
@@ -169,7 +170,7 @@ class SeparateProjections(nn.Module):
         self.sections = [heads * key_width, groups * key_width, groups * value_width]
         self.weight = nn.Parameter(torch.empty(sum(self.sections), width))
         self.bias = nn.Parameter(torch.zeros(sum(self.sections))) if bias else None
-        for part in self.weight.split(self.sections):  # each is a matrix of its own
+        for part in self.weight.split(self.sections):  # Xavier's variance depends on the shape of each
             nn.init.xavier_uniform_(part)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -200,7 +201,7 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def join_heads(x: Tensor) -> Tensor:
-    """B H Q E to B Q HE: the heads side by side."""
+    """B H Q E to B Q HE: concatenate the heads."""
     return x.transpose(1, 2).flatten(2)
 
 
@@ -210,16 +211,16 @@ PROJECTIONS: Registry[Callable[[int, int, int, int, int, bool], Projections]] = 
 
 
 class MultiHeadAttention(nn.Module):
-    """Several attentions side by side, each with projections of its own, joined by W^O (section 3.2.2).
+    """Multi-head attention with the output projection W^O (section 3.2.2).
 
-    Self-attention reads one sequence, and goes on from what the slot of a cache holds of it; given a
-    memory, queries come from x, keys and values from there.
+    Self-attention appends keys and values to a cache if there is one. Cross-attention takes its queries
+    from x, and its keys and values from the memory.
     """
 
     projections: Projections
     similarity: Similarity
-    points = ("query", "key", "value", *WRITTEN_OUT, "heads", "output")
-    switches = ("scaling",)
+    points = ("query", "key", "value", *EXPLICIT_POINTS, "heads", "output")
+    ablatable = ("scaling",)
 
     def __init__(
         self,
@@ -246,15 +247,15 @@ class MultiHeadAttention(nn.Module):
         self,
         x: Tensor,
         mask: Mask = EVERYTHING,
-        memory: Tensor | Memory | None = None,
+        memory: Tensor | ProjectedMemory | None = None,
         rotation: Rotation | None = None,
-        slot: LayerCache | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
-        """B Q D to B Q D; memory is B K D, and the mask says which of the keys each query may see."""
+        """B Q D to B Q D; memory is B K D, and the mask selects the keys of each query."""
         shape = x.shape
         if memory is None:
-            query, key, value = self._within(x, rotation, slot)
-        elif isinstance(memory, Memory):
+            query, key, value = self._self_attention_inputs(x, rotation, cache)
+        elif isinstance(memory, ProjectedMemory):
             query, key, value = self.projections.query(memory.fold(x)), memory.key, memory.value
         else:
             query, (key, value) = self.projections.query(x), self.projections.key_value(memory)
@@ -263,28 +264,33 @@ class MultiHeadAttention(nn.Module):
         heads = see("heads", self._attend(query, key, value, mask, see))
         return see("output", self.output(join_heads(heads)).view(shape))
 
-    def _within(self, x: Tensor, rotation: Rotation | None, slot: LayerCache | None) -> tuple[Tensor, ...]:
-        """Queries of x; keys and values of x and of all that the slot holds already."""
+    def _self_attention_inputs(
+        self, x: Tensor, rotation: Rotation | None, cache: LayerCache | None
+    ) -> tuple[Tensor, ...]:
+        """Queries of x; keys and values of x, after those in the cache."""
         query, key, value = self.projections(x)
         if rotation is not None:
             query, key = rotation(query), rotation(key)
-        if slot is not None:
-            key, value = slot.extend(key, value)
+        if cache is not None:
+            key, value = cache.extend(key, value)
         return query, key, value
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask, see: Unwatched) -> Tensor:
-        """The fused kernel where it can, written out where it must; both where somebody looks."""
+        """Use the fused kernel if it supports dropout, patches and similarity; otherwise explicit steps.
+
+        Observed steps are computed explicitly in addition to the fused result.
+        """
         scale = 1.0 if see.is_ablated("scaling") else self.similarity.scale
         dropout = self.dropout if self.training else 0.0
-        pair = None if dropout or see.changes(*WRITTEN_OUT) else self.similarity.as_dot(query, key)
+        pair = None if dropout or see.changes(*EXPLICIT_POINTS) else self.similarity.as_dot(query, key)
         if pair is None:
             return attention_steps(query, key, value, mask, self.similarity, scale, dropout, see).output
-        if see.wants(*WRITTEN_OUT):
+        if see.wants(*EXPLICIT_POINTS):
             with torch.no_grad():
                 if see.wants("scores", "scaled"):
                     attention_steps(query, key, value, mask, self.similarity, scale, see=see)
                 else:
-                    show_weights(query, key, mask, self.similarity, scale, see)
+                    record_weights(query, key, mask, self.similarity, scale, see)
         return fused_attention(pair[0], pair[1], value, mask, scale)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.model.cache import LayerCache, Memory
+from regard.model.cache import LayerCache, ProjectedMemory
 from regard.model.kernels import drop, gelu_tanh
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Rotation
@@ -21,7 +21,7 @@ from regard.registry import Registry
 
 
 class LayerNorm(nn.Module):
-    """(x - mean) / deviation over the width, then gamma and beta."""
+    """(x - mean) / standard deviation over the width, then gamma and beta."""
 
     def __init__(self, width: int, epsilon: float = 1e-5):
         super().__init__()
@@ -53,7 +53,7 @@ class PostNorm(nn.Module):
     """norm(x + sublayer(x)), the paper's order (section 3.1)."""
 
     points = ("before", "sublayer", "after")
-    switches = ("residual", "norm")
+    ablatable = ("residual", "norm")
 
     def __init__(self, norm: nn.Module, dropout: float = 0.0):
         super().__init__()
@@ -69,10 +69,10 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + sublayer(norm(x)): the residual stream runs through untouched."""
+    """x + sublayer(norm(x)): no norm is applied to the residual stream itself."""
 
     points = ("before", "normed", "sublayer", "after")
-    switches = ("residual", "norm")
+    ablatable = ("residual", "norm")
 
     def __init__(self, norm: nn.Module, dropout: float = 0.0):
         super().__init__()
@@ -110,7 +110,7 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(nn.Module):
-    """W2 (s(V x) * W1 x): one half of the inner layer opens and closes the other (Shazeer 2020)."""
+    """W2 (s(V x) * W1 x): a gate multiplies the inner layer (Shazeer 2020)."""
 
     points = ("inner", "gate", "hidden")
 
@@ -154,10 +154,10 @@ class EncoderBlock(nn.Module):
         x: Tensor,
         mask: Mask = EVERYTHING,
         rotation: Rotation | None = None,
-        slot: LayerCache | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
-        """B Q D to the same. Under a causal mask this is the block of a decoder that reads no memory."""
-        x = self.around_attention(x, lambda x: self.attention(x, mask, rotation=rotation, slot=slot))
+        """B Q D to the same. With a causal mask this is the block of a decoder-only model."""
+        x = self.around_attention(x, lambda x: self.attention(x, mask, rotation=rotation, cache=cache))
         return self.around_feed_forward(x, self.feed_forward)
 
 
@@ -179,13 +179,13 @@ class DecoderBlock(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | Memory,
+        memory: Tensor | ProjectedMemory,
         mask: Mask = EVERYTHING,
         memory_mask: Mask = EVERYTHING,
         rotation: Rotation | None = None,
-        slot: LayerCache | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
-        """B Q D to the same; memory is B K D, or its keys and values already projected."""
-        x = self.around_attention(x, lambda x: self.attention(x, mask, rotation=rotation, slot=slot))
+        """B Q D to the same; memory is B K D, or its projected keys and values."""
+        x = self.around_attention(x, lambda x: self.attention(x, mask, rotation=rotation, cache=cache))
         x = self.around_cross(x, lambda x: self.cross(x, memory_mask, memory))
         return self.around_feed_forward(x, self.feed_forward)

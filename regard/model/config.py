@@ -1,7 +1,7 @@
-"""ModelConfig: everything that tells one Transformer from another, and the sizes known by name.
+"""ModelConfig: the settings of a Transformer, and the sizes known by name.
 
-Loads no torch. Sizes are checked here; names of variants are checked by build_model against the
-live tables of the room, so that a variant added to a table is known at once.
+Loads no torch. Sizes are checked here. build_model checks the names of variants against the registries,
+so that a variant added to a registry is known at once.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class ModelConfig(Settings):
 
     @classmethod
     def named(cls, name: str, **changes: Any) -> ModelConfig:
-        """A known size, with some of its settings replaced: `ModelConfig.named("tiny", vocabulary=8000)`."""
+        """The config of a named size with changed settings: `ModelConfig.named("tiny", vocabulary=8000)`."""
         return cls(**{**SIZES.find(name), **changes})
 
     @property
@@ -153,12 +153,12 @@ class ModelConfig(Settings):
 
     @property
     def groups(self) -> int:
-        """How many heads have keys and values of their own."""
+        """Number of key-value heads."""
         return self.key_value_heads or self.heads
 
     @property
-    def normed_at_the_end(self) -> bool:
-        """Whether a norm stands after the last block."""
+    def has_final_norm(self) -> bool:
+        """Whether a norm follows the last block."""
         return self.residual == "pre" if self.final_norm is None else self.final_norm
 
     @model_validator(mode="after")
@@ -174,40 +174,42 @@ class ModelConfig(Settings):
                 f"try {_divisor_near(self.groups, self.heads)}"
             )
         if self.positions == "rotary" and self.key_size % 2:
-            raise SettingError(f"rotary positions turn pairs, so key width ({self.key_size}) must be even")
+            raise SettingError(
+                f"key width ({self.key_size}) must be even for rotary positions; set key_width"
+            )
         self._check_family()
         return self
 
     @property
-    def rough_parameters(self) -> int:
-        """An upper bound of the parameters, at a glance."""
+    def parameter_bound(self) -> int:
+        """An upper bound of the number of parameters, computed without building the model."""
         vocabularies = 2 * self.vocabulary + (self.target_vocabulary or 0) + self.context
         heads = 2 * self.heads * (self.key_size + self.value_size)
         layers = self.layers + (self.decoder_layers or self.layers)
         return self.width * (vocabularies + layers * 2 * (heads + 2 * self.feed_forward_width))
 
     def _check_family(self) -> None:
-        speaks = self.output in ("words", "masked") and not self.target_vocabulary
-        if not self.vocabulary and (speaks or not self.vectors):
-            raise SettingError(
-                "vocabulary is missing; say how many ids there are, for example vocabulary=8000"
-            )
+        needs_words = self.output in ("words", "masked") and not self.target_vocabulary
+        if not self.vocabulary and (needs_words or not self.vectors):
+            raise SettingError("vocabulary is missing; set the number of ids, for example vocabulary=8000")
         if (self.output == "classes") != (self.classes > 0):
             raise SettingError(
                 f"classes ({self.classes}) must be 1 or more with output 'classes', and 0 otherwise"
             )
         if self.family != "encoder-only" and self.output != "words":
-            raise SettingError(f"output ({self.output}) is for encoder-only; a decoder gives words")
+            raise SettingError(
+                f"output ({self.output}) needs family encoder-only; use words with {self.family}"
+            )
         if self.family == "decoder-only" and (self.vectors or self.segments):
             raise SettingError(
-                "vectors and segments are for encoders; leave them out of a decoder-only model"
+                "vectors and segments need an encoder; remove them from the decoder-only model"
             )
         if self.family != "encoder-decoder" and (self.target_vocabulary or self.decoder_layers):
             raise SettingError(
-                "target_vocabulary and decoder_layers are for encoder-decoder; use vocabulary and layers"
+                "target_vocabulary and decoder_layers need family encoder-decoder; use vocabulary and layers"
             )
-        apart = self.target_vocabulary not in (None, self.vocabulary) or self.vectors
-        if self.family == "encoder-decoder" and self.share_embeddings and apart:
+        is_separate = self.target_vocabulary not in (None, self.vocabulary) or self.vectors
+        if self.family == "encoder-decoder" and self.share_embeddings and is_separate:
             raise SettingError("separate vocabularies or vectors need share_embeddings = false")
 
 

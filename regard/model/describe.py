@@ -1,4 +1,4 @@
-"""The stack as a table: what each part is, its shape, and how many parameters it has."""
+"""Descriptions of a model: the parts with shapes and parameter counts, and the sizes that views show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.model.transformer import Stack, Transformer, count_parameters
 
 @dataclass(frozen=True)
 class Row:
-    """One part: its name, how often it stands there, its shapes, and the parameters of all of them."""
+    """One part: its name, how often it occurs, its shapes, and the total of its parameters."""
 
     part: str
     times: int
@@ -22,19 +22,19 @@ class Row:
 
 
 def rows(model: Transformer) -> list[Row]:
-    """The parts in the order in which a token meets them; equal blocks stand in one row."""
-    found: list[Row] = []
+    """The parts in the order of the forward pass; equal blocks share one row."""
+    parts: list[Row] = []
     counted: set[int] = set()
     for name, child in model.named_children():
         if isinstance(child, Stack):
-            found += _stack_rows(name, child, counted)
+            parts += _stack_rows(name, child, counted)
         else:
-            found.append(_row(name, [child], counted))
-    return found
+            parts.append(_row(name, [child], counted))
+    return parts
 
 
 def describe(model: Transformer) -> RichTable:
-    """A table to print: `rich.print(describe(model))`."""
+    """The parts as a table for the terminal: `rich.print(describe(model))`."""
     config = model.config
     table = RichTable(title=f"{config.family}, {count_parameters(model):,} parameters", title_justify="left")
     table.add_column("part")
@@ -54,17 +54,17 @@ def describe(model: Transformer) -> RichTable:
 
 
 def _stack_rows(name: str, stack: Stack, counted: set[int]) -> list[Row]:
-    found: list[Row] = []
-    alike = groupby(
+    parts: list[Row] = []
+    equal_blocks = groupby(
         stack.blocks, key=lambda block: [(n, tuple(p.shape)) for n, p in block.named_parameters()]
     )
-    for _, group in alike:
+    for _, group in equal_blocks:
         blocks = list(group)
         for part, _ in blocks[0].named_children():
-            found.append(_row(f"{name} {part}", [getattr(block, part) for block in blocks], counted))
+            parts.append(_row(f"{name} {part}", [getattr(block, part) for block in blocks], counted))
     if stack.norm is not None:
-        found.append(_row(f"{name} norm", [stack.norm], counted))
-    return found
+        parts.append(_row(f"{name} norm", [stack.norm], counted))
+    return parts
 
 
 def _row(part: str, modules: list[nn.Module], counted: set[int]) -> Row:
@@ -76,12 +76,12 @@ def _row(part: str, modules: list[nn.Module], counted: set[int]) -> Row:
 
 
 def _shapes(module: nn.Module) -> list[str]:
-    """Each weight with its shape, its bias behind it: "expand 256 x 128 + 256"."""
-    found: list[str] = []
+    """Each weight with its shape, followed by its bias: "expand 256 x 128 + 256"."""
+    shapes: list[str] = []
     for name, parameter in module.named_parameters():
         size = " x ".join(f"{n:,}" for n in parameter.shape)
-        if name.endswith("bias") and found:
-            found[-1] += f" + {size}"
+        if name.endswith("bias") and shapes:
+            shapes[-1] += f" + {size}"
         else:
-            found.append(f"{name.removesuffix('weight').rstrip('.')} {size}".strip())
-    return found
+            shapes.append(f"{name.removesuffix('weight').rstrip('.')} {size}".strip())
+    return shapes

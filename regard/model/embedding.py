@@ -1,4 +1,4 @@
-"""Tokens to vectors: the embedding, its position, and what BERT adds (section 3.4).
+"""Token, position and segment embeddings (section 3.4).
 
 B batch, Q tokens, D width.
 """
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.errors import ShapeError
-from regard.model.initialization import random_weight, redraw
+from regard.model.initialization import random_weight, set_normal
 from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.positions import Positions, Rotation
@@ -17,11 +17,11 @@ from regard.model.watch import watching
 
 
 class Embedding(nn.Module):
-    """A vector for each token, or for each vector given in its place, with its position."""
+    """The sum of token embeddings (or projected input vectors), positions and segments."""
 
     positions: Positions
     points = ("tokens", "positions", "output")
-    switches = ("positions", "norm")
+    ablatable = ("positions", "norm")
 
     def __init__(
         self,
@@ -36,26 +36,26 @@ class Embedding(nn.Module):
     ):
         super().__init__()
         self.scale, self.dropout = width**0.5 if scaled else 1.0, dropout
-        deviation = 1 / self.scale if scaled else 0.02  # 1 after scaling; GPT-2's where nothing is scaled
+        deviation = 1 / self.scale if scaled else 0.02  # 1 after scaling; GPT-2's value without scaling
         self.weight = random_weight(vocabulary, width, deviation=deviation) if vectors is None else None
         self.vectors = nn.Identity() if vectors is None else nn.Linear(vectors, width)
         self.positions, self.norm = positions, norm
         self.segments = random_weight(segments, width, deviation=0.02) if segments else None
         if scaled and isinstance(learned := getattr(positions, "weight", None), nn.Parameter):
-            redraw(learned, 1.0)  # beside embeddings of size 1, small positions would not be heard
+            set_normal(learned, 1.0)  # the deviation of scaled embeddings
 
     def forward(
         self, tokens: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None
     ) -> tuple[Tensor, Rotation | None]:
-        """Ids B Q, or vectors B Q W, to B Q D, and the rotation of queries and keys if there is one."""
+        """Ids B Q, or vectors B Q W, to B Q D, and the rotation of queries and keys for rotary positions."""
         see = watching(self)
         x = see("tokens", self._look_up(tokens, mask))
-        places = mask.positions(tokens.shape[1], tokens.device)
+        positions = mask.positions(tokens.shape[1], tokens.device)
         rotation = None
         if not see.is_ablated("positions"):
-            added = self.positions(places, mask.reach(tokens.shape[1]))
-            x = x if added is None else x + see("positions", added)
-            rotation = self.positions.rotation(places)
+            encoding = self.positions(positions, mask.length(tokens.shape[1]))
+            x = x if encoding is None else x + see("positions", encoding)
+            rotation = self.positions.rotation(positions)
         x = x if self.segments is None else x + self._segments(tokens, segments)
         x = x if self.norm is None or see.is_ablated("norm") else self.norm(x)
         return see("output", drop(x, self.dropout, self.training)), rotation
@@ -65,22 +65,24 @@ class Embedding(nn.Module):
             return self._read_vectors(tokens, mask)
         if self.weight is None:
             raise ShapeError(
-                f"ids, but this encoder reads vectors {self.vectors.in_features} wide; give those"
+                f"this encoder takes vectors of width {self.vectors.in_features}, not ids; pass B Q W floats"
             )
         if tokens.dim() != 2:
-            raise ShapeError(f"ids of shape {tuple(tokens.shape)} must be B Q; one sequence is ids[None]")
+            raise ShapeError(
+                f"ids of shape {tuple(tokens.shape)} must be B Q; pass one sequence as ids[None]"
+            )
         x = F.embedding(tokens, self.weight)
         return x if self.scale == 1.0 else x * self.scale
 
     def _read_vectors(self, tokens: Tensor, mask: Mask) -> Tensor:
-        """B Q W, given in place of ids."""
+        """Project input vectors B Q W."""
         width = self.vectors.in_features if self.weight is None else self.weight.shape[1]
         if tokens.dim() != 3 or tokens.shape[2] != width:
             raise ShapeError(
-                f"{tokens.dtype} of shape {tuple(tokens.shape)} is neither ids, which are whole numbers "
-                f"(call .long()), nor vectors of shape B Q {width}"
+                f"{tokens.dtype} of shape {tuple(tokens.shape)} must be integer ids (call .long()) "
+                f"or vectors of shape B Q {width}"
             )
-        if mask.keys is not None:  # padding may hold anything, NaN too, and must change nothing
+        if mask.keys is not None:  # padding may hold NaN
             tokens = tokens.masked_fill(~mask.keys[..., None], 0.0)
         return self.vectors(tokens)
 

@@ -1,4 +1,4 @@
-"""How weights start: drawn at random, of a stated size, and even in depth."""
+"""Initial values of weights: random with a stated deviation, scaled by the depth of the stack."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torch import nn
 
 
 def random_weight(*shape: int, deviation: float) -> nn.Parameter:
-    """A weight drawn from a normal distribution; on the meta device only its shape."""
+    """Create a weight drawn from a normal distribution; on the meta device it has only a shape."""
     weight = nn.Parameter(torch.empty(*shape))
-    redraw(weight, deviation)
+    set_normal(weight, deviation)
     return weight
 
 
-def redraw(weight: nn.Parameter, deviation: float) -> None:
-    """Draw a weight again, with another deviation."""
-    if not weight.is_meta:  # drawing nothing there would load a second of torch's Python
+def set_normal(weight: nn.Parameter, deviation: float) -> None:
+    """Draw a weight from a normal distribution with this deviation."""
+    if not weight.is_meta:  # on meta the call would import modules of torch for a second
         nn.init.normal_(weight, std=deviation)
 
 
-def start_evenly(model: nn.Module) -> None:
-    """Give each linear layer one variance in both directions (Glorot and Bengio 2010), no bias."""
+def initialize_linear(model: nn.Module) -> None:
+    """Initialize linear layers with Xavier uniform weights (Glorot and Bengio 2010) and zero biases."""
     for module in model.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -30,22 +30,22 @@ def start_evenly(model: nn.Module) -> None:
                 nn.init.zeros_(module.bias)
 
 
-def start_small(blocks: Iterable[nn.Module]) -> None:
-    """Divide the last layer of every branch by the square root of the branches in its stack.
+def scale_residual_branches(blocks: Iterable[nn.Module]) -> None:
+    """Divide the last layer of each residual branch by the square root of the number of branches.
 
-    So the residual stream starts at one size however deep the stack is.
+    The variance of the residual stream is then independent of the depth (as in GPT-2).
     """
-    ends = [
-        end for block in blocks for branch in block.children() if (end := _last_layer(branch)) is not None
+    layers = [
+        last for block in blocks for part in block.children() if (last := _last_layer(part)) is not None
     ]
     with torch.no_grad():
-        for end in ends:
-            if not end.weight.is_meta:
-                end.weight.div_(len(ends) ** 0.5)
+        for layer in layers:
+            if not layer.weight.is_meta:
+                layer.weight.div_(len(layers) ** 0.5)
 
 
 def _last_layer(branch: nn.Module) -> nn.Linear | None:
     for name in ("output", "contract"):
-        if isinstance(end := getattr(branch, name, None), nn.Linear):
-            return end
+        if isinstance(layer := getattr(branch, name, None), nn.Linear):
+            return layer
     return None

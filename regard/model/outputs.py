@@ -1,4 +1,4 @@
-"""From the last block to an answer: words, words behind a mask, classes, vectors.
+"""Heads on the last block: language model, masked language model, classification, pooled and token vectors.
 
 B batch, Q tokens, D width, V vocabulary, C classes.
 """
@@ -20,7 +20,7 @@ from regard.registry import Registry
 
 
 class LMHead(nn.Module):
-    """u = h E^T: a number for every word, whose softmax is its probability. E may be the embedding's own."""
+    """Logits u = h E^T over the vocabulary. E is the embedding matrix if `tied` is given."""
 
     points = ("logits",)
 
@@ -35,7 +35,7 @@ class LMHead(nn.Module):
 
 
 class MaskedLMHead(nn.Module):
-    """BERT's way to the word behind a mask: one more layer and norm, then Words."""
+    """BERT's masked language model head: a linear layer, activation and norm before an LMHead."""
 
     def __init__(
         self, transform: nn.Module, activation: Callable[[Tensor], Tensor], norm: nn.Module, words: LMHead
@@ -49,7 +49,7 @@ class MaskedLMHead(nn.Module):
 
 
 class CLSPooling(nn.Module):
-    """The first token's vector stands for the sequence."""
+    """The vector of the first token that is not padding."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -63,7 +63,7 @@ class CLSPooling(nn.Module):
 
 
 class MeanPooling(nn.Module):
-    """The mean of the tokens that exist stands for the sequence."""
+    """The mean of the token vectors, without padding."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -77,7 +77,7 @@ class MeanPooling(nn.Module):
 
 
 class BertPooler(nn.Module):
-    """BERT's pooler: the first token's vector through one more layer."""
+    """BERT's pooler: the vector of the first token through a linear layer and tanh."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -94,7 +94,7 @@ POOLINGS: Registry[Callable[[int], nn.Module]] = Registry(
 
 
 class ClassificationHead(nn.Module):
-    """One vector for the sequence, then a number for every class."""
+    """Pool the sequence to one vector, then compute a logit per class."""
 
     points = ("pooled", "logits")
 
@@ -111,28 +111,28 @@ class ClassificationHead(nn.Module):
 
 
 class Vectors(nn.Module):
-    """A contextual vector for each token, as it leaves the last block."""
+    """No head: the contextual vector of each token as the last block gives it."""
 
     def forward(self, hidden: Tensor, mask: Mask = EVERYTHING) -> Tensor:
         """B Q D to the same."""
         return hidden
 
 
-def _words(config: ModelConfig, embedding: nn.Parameter | None) -> LMHead:
+def _lm_head(config: ModelConfig, embedding: nn.Parameter | None) -> LMHead:
     vocabulary = config.target_vocabulary or config.vocabulary
     return LMHead(vocabulary, config.width, config.head_bias, embedding if config.tie_head else None)
 
 
-def _masked(config: ModelConfig, embedding: nn.Parameter | None) -> MaskedLMHead:
+def _masked_lm_head(config: ModelConfig, embedding: nn.Parameter | None) -> MaskedLMHead:
     from regard.model.blocks import FEED_FORWARDS, NORMS
 
-    sample = FEED_FORWARDS.find(config.feed_forward)(1, 1, False)
+    feed_forward = FEED_FORWARDS.find(config.feed_forward)(1, 1, False)
     norm = NORMS.find(config.norm)(config.width, config.norm_epsilon)
-    activation = getattr(sample, "activation", F.gelu)
-    return MaskedLMHead(nn.Linear(config.width, config.width), activation, norm, _words(config, embedding))
+    activation = getattr(feed_forward, "activation", F.gelu)
+    return MaskedLMHead(nn.Linear(config.width, config.width), activation, norm, _lm_head(config, embedding))
 
 
-def _classes(config: ModelConfig, embedding: nn.Parameter | None) -> ClassificationHead:
+def _classification_head(config: ModelConfig, embedding: nn.Parameter | None) -> ClassificationHead:
     pooling = POOLINGS.find(config.pooling)(config.width)
     return ClassificationHead(pooling, config.width, config.classes, config.dropout)
 
@@ -140,9 +140,9 @@ def _classes(config: ModelConfig, embedding: nn.Parameter | None) -> Classificat
 OUTPUTS: Registry[Callable[[ModelConfig, nn.Parameter | None], nn.Module]] = Registry(
     "output",
     {
-        "words": _words,
-        "masked": _masked,
-        "classes": _classes,
+        "words": _lm_head,
+        "masked": _masked_lm_head,
+        "classes": _classification_head,
         "pooled": lambda config, embedding: POOLINGS.find(config.pooling)(config.width),
         "vectors": lambda config, embedding: Vectors(),
     },

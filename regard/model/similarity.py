@@ -1,4 +1,4 @@
-"""How alike a query and a key are: the paper's scaled dot product, and the other measures.
+"""Similarity of query and key: the paper's scaled dot product, and alternatives.
 
 B batch, H heads, Q queries, K keys, E key width of a head.
 """
@@ -16,21 +16,21 @@ from regard.registry import Registry
 
 
 class Similarity(Protocol):
-    """How alike a query and a key are: a small module, made from (heads, key width)."""
+    """The interface of a similarity: a module constructed from (heads, key width)."""
 
-    scale: float  # what the raw scores are multiplied by
+    scale: float  # factor of the raw scores
 
     def __call__(self, query: Tensor, key: Tensor) -> Tensor:
         """Raw scores, before scaling: B H Q E and B H K E to B H Q K."""
         ...
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Vectors whose dot product is this similarity, for the fused kernel, where there are such."""
+        """Vectors whose dot product is this similarity, for the fused kernel, or None if there are none."""
         ...
 
 
 class ScaledDot(nn.Module):
-    """q . k / sqrt(d_k): the paper's choice. A plain dot product has scale 1."""
+    """q . k / sqrt(d_k), as in the paper. The plain dot product has scale 1."""
 
     def __init__(self, heads: int, key_width: int, scaled: bool = True):
         super().__init__()
@@ -46,7 +46,7 @@ class ScaledDot(nn.Module):
 
 
 class Cosine(nn.Module):
-    """The angle alone: 1 for equal directions, -1 for opposite ones, whatever the lengths."""
+    """The cosine of the angle between query and key."""
 
     scale = 1.0
 
@@ -59,7 +59,7 @@ class Cosine(nn.Module):
         return query @ key.mT
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        """Vectors of length 1."""
+        """The normalized vectors."""
         return F.normalize(query, dim=-1), F.normalize(key, dim=-1)
 
 
@@ -77,12 +77,12 @@ class Bilinear(nn.Module):
         return (query @ self.weight) @ key.mT
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
-        """The queries taken through W."""
+        """The queries multiplied by W, and the keys."""
         return query @ self.weight, key
 
 
 class Additive(nn.Module):
-    """v . tanh(W q + U k), a small network for each head (Bahdanau et al. 2015); it has no fused form."""
+    """v . tanh(W q + U k), a small network per head (Bahdanau et al. 2015), without a fused form."""
 
     scale = 1.0
 
@@ -94,12 +94,12 @@ class Additive(nn.Module):
         self.vector = random_weight(heads, key_width, 1, deviation=deviation)
 
     def forward(self, query: Tensor, key: Tensor) -> Tensor:
-        """Scores, B H Q K; a vector is held for every pair."""
+        """Scores, B H Q K; the intermediate value is B H Q K E."""
         pairs = (query @ self.query_weight)[..., :, None, :] + (key @ self.key_weight)[..., None, :, :]
         return (pairs.tanh() @ self.vector[:, None]).squeeze(-1)  # B H Q K E to B H Q K
 
     def as_dot(self, query: Tensor, key: Tensor) -> tuple[Tensor, Tensor] | None:
-        """No pair of vectors has this as its dot product."""
+        """None: this similarity is not a dot product."""
         return None
 
 

@@ -1,7 +1,8 @@
-"""The three families of Transformer, and build_model, which makes one from a ModelConfig.
+"""The three families of Transformer, and build_model, which builds one from a ModelConfig.
 
-B batch, S source tokens, T target tokens, Q tokens, D width, V vocabulary. Ids go in, logits come out;
-`encode` and `decode` give what the stacks make before the head.
+`forward` maps ids to logits. `encode` and `decode` return the output of the stacks, without the head.
+
+B batch, S source tokens, T target tokens, Q tokens, D width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from torch import Tensor, nn
 from regard.errors import SettingError, ShapeError
 from regard.model.attention import ATTENTIONS
 from regard.model.blocks import FEED_FORWARDS, NORMS, RESIDUALS, DecoderBlock, EncoderBlock
-from regard.model.cache import Cache, Memory
+from regard.model.cache import Cache, ProjectedMemory
 from regard.model.config import ModelConfig
 from regard.model.embedding import Embedding
-from regard.model.initialization import start_evenly, start_small
+from regard.model.initialization import initialize_linear, scale_residual_branches
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.outputs import OUTPUTS
 from regard.model.positions import POSITIONS, Rotation
@@ -27,10 +28,10 @@ from regard.model.watch import watching
 
 
 class Stack(nn.Module):
-    """Blocks one after the other, and the norm behind the last where there is one."""
+    """A sequence of blocks, with an optional final norm."""
 
     points = ("output",)
-    switches = ("norm",)
+    ablatable = ("norm",)
 
     def __init__(self, blocks: list[nn.Module], norm: nn.Module | None):
         super().__init__()
@@ -41,10 +42,10 @@ class Stack(nn.Module):
     ) -> Tensor:
         """B Q D to the same."""
         for layer, block in enumerate(self.blocks):
-            x = block(x, mask, rotation, cache.slot(layer) if cache else None)
+            x = block(x, mask, rotation, cache.layer_cache(layer) if cache else None)
         return self.finish(x)
 
-    def across(
+    def forward_with_memory(
         self,
         x: Tensor,
         memory: Tensor | None,
@@ -53,22 +54,22 @@ class Stack(nn.Module):
         rotation: Rotation | None,
         cache: Cache | None,
     ) -> Tensor:
-        """The same, each block looking at the memory as well: B T D and B S D to B T D."""
+        """Run decoder blocks, which also attend to the memory: B T D and B S D to B T D."""
         for layer, block in enumerate(self.blocks):
             if cache is None:
                 x = block(x, memory, mask, memory_mask, rotation)
             else:
-                x = block(x, cache.memory(layer), mask, cache.memory_mask, rotation, cache.slot(layer))
+                x = block(x, cache.memory(layer), mask, cache.memory_mask, rotation, cache.layer_cache(layer))
         return self.finish(x)
 
     def finish(self, x: Tensor) -> Tensor:
-        """What leaves the stack."""
+        """Apply the final norm."""
         see = watching(self)
         return see("output", x if self.norm is None or see.is_ablated("norm") else self.norm(x))
 
 
 class EncoderDecoder(nn.Module):
-    """The paper's model: one sequence read, another written from it."""
+    """The paper's model: an encoder of the source and a decoder of the target."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -85,7 +86,7 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, source: Tensor, target: Tensor, source_mask: Mask = EVERYTHING, target_mask: Mask = EVERYTHING
     ) -> Tensor:
-        """Ids B S (or vectors) and B T to logits B T V: what may follow each target token."""
+        """Ids B S (or vectors) and B T to logits B T V of the token after each target token."""
         return self.head(self.decode(target, self.encode(source, source_mask), source_mask, target_mask))
 
     def encode(self, source: Tensor, mask: Mask = EVERYTHING) -> Tensor:
@@ -101,24 +102,27 @@ class EncoderDecoder(nn.Module):
         mask: Mask = EVERYTHING,
         cache: Cache | None = None,
     ) -> Tensor:
-        """Ids B T and the memory to B T D; with a cache from `start`, which holds the memory, T new ids."""
-        ahead = _causal(mask, cache)
-        x, rotation = self.target(target, ahead)
-        hidden = self.decoder.across(x, memory, ahead, memory_mask, rotation, cache)
+        """Ids B T and the memory to B T D.
+
+        With a cache from `new_cache`, which holds the memory, the ids are the T new ones.
+        """
+        causal_mask = _causal(mask, cache)
+        x, rotation = self.target(target, causal_mask)
+        hidden = self.decoder.forward_with_memory(x, memory, causal_mask, memory_mask, rotation, cache)
         _advance(cache, mask, target)
         return hidden
 
-    def start(self, memory: Tensor, memory_mask: Mask = EVERYTHING, room: int = 64) -> Cache:
-        """A cache for as many rows as there are sources, the memory's keys and values computed once."""
-        cache = _cache(self.config, len(self.decoder.blocks), memory.shape[0], room, memory)
+    def new_cache(self, memory: Tensor, memory_mask: Mask = EVERYTHING, capacity: int = 64) -> Cache:
+        """A cache with one row per source and the projected keys and values of the memory."""
+        cache = _cache(self.config, len(self.decoder.blocks), memory.shape[0], capacity, memory)
         blocks = self.decoder.blocks
-        memories = [Memory(*block.cross.projections.key_value(memory)) for block in blocks]  # type: ignore[union-attr]
-        cache.remember(memories, memory_mask)
+        memories = [ProjectedMemory(*block.cross.projections.key_value(memory)) for block in blocks]  # type: ignore[union-attr]
+        cache.store_memories(memories, memory_mask)
         return cache
 
 
 class DecoderOnly(nn.Module):
-    """GPT: a sequence written from its own beginning."""
+    """A decoder without cross-attention, as GPT."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -128,24 +132,24 @@ class DecoderOnly(nn.Module):
         self.head = OUTPUTS.find(config.output)(config, self.target.weight)
 
     def forward(self, target: Tensor, mask: Mask = EVERYTHING) -> Tensor:
-        """Ids B T to logits B T V: what may follow each token."""
+        """Ids B T to logits B T V of the token after each token."""
         return self.head(self.decode(target, mask))
 
     def decode(self, target: Tensor, mask: Mask = EVERYTHING, cache: Cache | None = None) -> Tensor:
-        """Ids B T to B T D; with a cache from `start`, T new ids."""
-        ahead = _causal(mask, cache)
-        x, rotation = self.target(target, ahead)
-        hidden = self.decoder(x, ahead, rotation, cache)
+        """Ids B T to B T D; with a cache from `new_cache`, the ids are the T new ones."""
+        causal_mask = _causal(mask, cache)
+        x, rotation = self.target(target, causal_mask)
+        hidden = self.decoder(x, causal_mask, rotation, cache)
         _advance(cache, mask, target)
         return hidden
 
-    def start(self, rows: int, room: int = 64) -> Cache:
-        """An empty cache for so many rows."""
-        return _cache(self.config, len(self.decoder.blocks), rows, room, next(self.parameters()))
+    def new_cache(self, rows: int, capacity: int = 64) -> Cache:
+        """An empty cache for this number of rows."""
+        return _cache(self.config, len(self.decoder.blocks), rows, capacity, next(self.parameters()))
 
 
 class EncoderOnly(nn.Module):
-    """BERT: a sequence read from both sides."""
+    """A bidirectional encoder, as BERT."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -155,11 +159,11 @@ class EncoderOnly(nn.Module):
         self.head = OUTPUTS.find(config.output)(config, self.source.weight)
 
     def forward(self, source: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None) -> Tensor:
-        """Ids B S, or vectors B S W, to what config.output says: words B S V, classes B C, vectors B S D."""
+        """Ids B S, or vectors B S W, to the config's output: words B S V, classes B C, vectors B S D."""
         return self.head(self.encode(source, mask, segments), mask)
 
     def encode(self, source: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None) -> Tensor:
-        """A contextual vector for each token, B S D."""
+        """The contextual vector of each token, B S D."""
         x, rotation = self.source(source, mask, segments)
         return self.encoder(x, mask, rotation)
 
@@ -173,21 +177,21 @@ FAMILIES: dict[str, type[Transformer]] = {
 
 
 def build_model(config: ModelConfig, device: str | torch.device | None = None) -> Transformer:
-    """The model that config describes, freshly initialised; on "meta" it has shapes and no numbers."""
-    config.check_names()  # before anything is allocated
+    """Build and initialize the model of a config; on the "meta" device its weights have only shapes."""
+    config.check_names()
     if str(device) != "meta":
         _check_memory(config)
     with torch.device("meta" if str(device) == "meta" else "cpu"):
         model = FAMILIES[config.family](config)
-    start_evenly(model)
+    initialize_linear(model)
     for stack in (module for module in model.modules() if isinstance(module, Stack)):
-        start_small(stack.blocks)
-    # Positions computed by rule are real even on meta, for weights to be put beside them.
+        scale_residual_branches(stack.blocks)
+    # Buffers of positions are real tensors even on meta, because no checkpoint stores them.
     return model if device is None or str(device) == "meta" else model.to(device)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """How many numbers the model learns; shared ones count once."""
+    """Number of trained parameters; shared ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -209,7 +213,7 @@ def _norm(config: ModelConfig) -> nn.Module:
 
 
 def _final_norm(config: ModelConfig) -> nn.Module | None:
-    return _norm(config) if config.normed_at_the_end else None
+    return _norm(config) if config.has_final_norm else None
 
 
 def _residual(config: ModelConfig) -> nn.Module:
@@ -246,12 +250,12 @@ def _decoder_block(config: ModelConfig) -> DecoderBlock:
 
 
 def _causal(mask: Mask, cache: Cache | None) -> Mask:
-    """No looking ahead; in a cache, padding lies ahead of every token, so causality hides it too."""
+    """Add the causal mask; with a cache, padding is on the right, so the causal mask covers it too."""
     if cache is None:
         return replace(mask, causal=True)
     if mask.keys is not None and (mask.keys[:, 1:] & ~mask.keys[:, :-1]).any():
-        raise ShapeError("with a cache, padding must stand on the right; move the tokens to the left")
-    return Mask(causal=True, matrix=mask.matrix, first=cache.first)
+        raise ShapeError("with a cache, padding must be on the right; move the tokens to the left")
+    return Mask(causal=True, matrix=mask.matrix, offset=cache.offset)
 
 
 def _advance(cache: Cache | None, mask: Mask, target: Tensor) -> None:
@@ -259,25 +263,25 @@ def _advance(cache: Cache | None, mask: Mask, target: Tensor) -> None:
         cache.advance(target.shape[1] if mask.keys is None else mask.keys.sum(1).cpu().numpy())
 
 
-def _cache(config: ModelConfig, layers: int, rows: int, room: int, like: Tensor) -> Cache:
-    return Cache(layers, rows, config.groups, config.key_size, config.value_size, room, like)
+def _cache(config: ModelConfig, layers: int, rows: int, capacity: int, like: Tensor) -> Cache:
+    return Cache(layers, rows, config.groups, config.key_size, config.value_size, capacity, like)
 
 
 def _check_memory(config: ModelConfig) -> None:
-    """A model that cannot fit is refused before the machine starts to swap."""
-    if config.rough_parameters < 1 << 28:
+    """Raise if the weights exceed the physical memory, before the machine starts to swap."""
+    if config.parameter_bound < 1 << 28:
         return
     needed = 4 * count_parameters(build_model(config, device="meta"))
     present = _physical_memory()
     if present is not None and needed > present:
         raise SettingError(
-            f"{needed / 4e9:.1f} billion parameters need {needed / 1e9:.0f} GB and this machine has "
-            f'{present / 1e9:.0f}; build it on device="meta" to look at its shape, or make it smaller'
+            f"{needed / 4e9:.1f} billion parameters need {needed / 1e9:.0f} GB, and this machine has "
+            f'{present / 1e9:.0f} GB; build it with device="meta" to see its shapes, or choose a smaller size'
         )
 
 
 def _physical_memory() -> int | None:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows does not say
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
         return None

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, _foreach_add_, nn  # pyright: ignore[reportPrivateImportUsage]
 
-from regard.model.kernels import drawing_from
+from regard.model.kernels import dropout_generator
 from regard.training.loss import observed_cross_entropy
 
 log = logging.getLogger("regard.training")
@@ -125,7 +125,7 @@ def _learn_here(module: nn.Module, piece: Any) -> Learned:
 def _learn_apart(
     module: nn.Module, parameters: list[nn.Parameter], piece: Any, seed: int
 ) -> tuple[Learned, tuple[Tensor | None, ...]]:
-    with drawing_from(torch.Generator().manual_seed(seed)):
+    with dropout_generator(torch.Generator().manual_seed(seed)):
         loss, learned = _forward(module, piece)
     return learned, torch.autograd.grad(loss, parameters, allow_unused=True)
 

@@ -155,7 +155,7 @@ def test_files(inspected, tmp_path, name):
         (["--compare", WIDE], "--compare needs one word; name it with --query"),
         (["--rank", "it", "xyz"], "no attention goes from 'it' to 'xyz'"),
         (["--ablate", "encoder.9.9"], "no encoder attention in layer 9; there are 2, counted from 0"),
-        (["--ablate", "scalding"], "nothing in this model is called 'scalding'"),
+        (["--ablate", "scalding"], "unknown name 'scalding' in this model"),
         (["--save", "a.html", "--query", "anmal"], "no word 'anmal'"),
         (["--save", "a.txt"], "cannot save 'a.txt'"),
         (["--save", "a.svg", "--rank", "it", "ran"], "--rank has no effect beside --save; leave one"),

@@ -1,6 +1,7 @@
 """A plan computes what the modules compute, and stands aside where somebody looks or a part is unknown."""
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from torch.nn.modules import module as nn_module
 from torch.nn.utils import parametrize
 
 from regard.engine.fused_step import fused_step_of
-from regard.engine.torch_stepper import BLOCK, TorchStepper, _largest, _likeliest
+from regard.engine.torch_stepper import BLOCK, TorchStepper, _top, _topk_by_blocks
 from regard.errors import UsageError
 from regard.model.attention import ATTENTIONS, MultiHeadAttention
 from regard.model.blocks import LayerNorm, PostNorm, PreNorm
@@ -43,10 +44,10 @@ def make(**changes):
 def admitted(model, lengths, planned=True):
     """A stepper with rows of these lengths, which are the lengths of their sources too."""
     random = np.random.default_rng(1)
-    stepper = TorchStepper(model, room=2)
-    assert stepper._plan is not None
+    stepper = TorchStepper(model, capacity=2)
+    assert stepper._fused is not None
     if not planned:
-        stepper._plan = None
+        stepper._fused = None
     texts = [random.integers(0, V, length) for length in lengths]
     sources = [random.integers(0, V, length + 1) for length in lengths]
     stepper.admit(texts, sources if model.config.family == "encoder-decoder" else None)
@@ -82,7 +83,7 @@ def test_a_step_does_not_look_at_the_padding_of_a_source(sources, beams):
 
     def said(rows):
         stepper = TorchStepper(model)
-        assert stepper._plan is not None
+        assert stepper._fused is not None
         stepper.admit([np.array([1])] * len(rows), rows)
         stepper.reorder(np.repeat(np.arange(len(rows)), beams))
         ids = np.tile(np.arange(2, 2 + beams), len(rows))
@@ -135,7 +136,7 @@ def test_a_layer_put_in_place_of_another_is_used():
     model.decoder.blocks[0].attention.output.__class__ = Doubled
     stepper = TorchStepper(model)
     stepper.admit([np.array([1, 3])])
-    assert stepper._plan is None
+    assert stepper._fused is None
     assert before.shape == stepper.step(np.array([3])).log_probabilities.shape
 
 
@@ -167,7 +168,7 @@ def test_the_likeliest_few_are_those_of_a_stable_sort(values, count, seed):
     """With so few different numbers nearly everything has its equals."""
     chances = torch.tensor([values, np.random.default_rng(seed).permutation(values).tolist()]).float()
     count = min(count, len(values))
-    found, places = _likeliest(chances, count)
+    found, places = _top(chances, count)
     wanted, order = chances.sort(dim=1, descending=True, stable=True)
     assert torch.equal(found, wanted[:, :count])
     assert torch.equal(chances.gather(1, places), wanted[:, :count])
@@ -179,7 +180,7 @@ def test_blocks_find_what_topk_finds():
     chances = torch.randn(9, 40 * BLOCK + 3, generator=torch.Generator().manual_seed(0))
     chances[0, -1], chances[1, 0] = 9.0, 9.0  # the first block, and what is left behind the last
     for count in (1, 2, 6, 19):
-        found, places = _largest(chances, count)
+        found, places = _topk_by_blocks(chances, count)
         wanted = chances.topk(count)
         assert torch.equal(found, wanted.values)
         assert torch.equal(places, wanted.indices)
@@ -327,7 +328,7 @@ class Negated(torch.nn.Module):
 def test_what_changes_while_a_stepper_runs_counts_from_then_on(monkeypatch, change):
     model = make(family="decoder-only")
     stepper, other, untouched = started(model), started(model), started(model)
-    other._plan = None  # module by module from the beginning
+    other._fused = None  # module by module from the beginning
     part = model.decoder.blocks[1].attention.output
     for each in (stepper, other, untouched):
         by_steps(each, slice(3))
@@ -359,5 +360,26 @@ def test_a_change_of_the_model_itself_is_refused_as_decoding_would_leave_it_out(
         TorchStepper(model)
     handle.remove()
     monkeypatch.setattr(model, "forward", zeros_like_output(model))
-    with pytest.raises(UsageError, match="another forward on"):
+    with pytest.raises(UsageError, match="a replaced forward on"):
         TorchStepper(model)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda model: setattr(model.decoder, "norm", torch.nn.LayerNorm(16)), "LayerNorm is not one of"),
+        (lambda model: model.head.register_forward_hook(lambda *values: None), "a hook is registered"),
+        (
+            lambda model: setattr(model.head, "forward", zeros_like_output(model.head)),
+            "a method .* is replaced",
+        ),
+    ],
+)
+def test_the_reason_why_there_is_no_fused_step_is_logged(change, reason, caplog):
+    model = make(family="decoder-only")
+    with caplog.at_level("DEBUG", logger="regard.engine.fused_step"):
+        assert fused_step_of(model) is not None
+        assert not caplog.messages
+        change(model)
+        assert fused_step_of(model) is None
+    assert re.match(f"no fused step for DecoderOnly: {reason}", caplog.messages[0])

@@ -13,7 +13,7 @@ from regard.engine.packed_weights import PackedWeights
 @pytest.fixture(params=["packed", "turned", "packing is unknown"])
 def model(request, monkeypatch):
     """A model whose matrices all count as large, or none."""
-    monkeypatch.setattr(packed_weights, "LARGE", 1 << 19 if request.param == "turned" else 1)
+    monkeypatch.setattr(packed_weights, "MIN_PACKED_SIZE", 1 << 19 if request.param == "turned" else 1)
     if request.param == "packing is unknown":
         monkeypatch.setattr(packed_weights, "_can_pack", lambda: False)
     torch.manual_seed(0)
@@ -28,7 +28,7 @@ def packed_weights_of(owner):
 
 
 def laid(owner):
-    return [one.matrix for one in packed_weights._kept[owner].values()]
+    return [one.matrix for one in packed_weights._packed_by_model[owner].values()]
 
 
 def right(product, layer, rows=3):
@@ -93,18 +93,18 @@ def test_what_is_not_asked_for_again_is_let_go(model):
 def test_it_goes_with_its_model():
     owner = nn.Sequential(nn.Linear(5, 7))
     packed_weights_of(owner)
-    assert owner in packed_weights._kept
+    assert owner in packed_weights._packed_by_model
     gc.collect()  # models of earlier tests
-    kept = len(packed_weights._kept)
+    kept = len(packed_weights._packed_by_model)
     del owner
     gc.collect()
-    assert len(packed_weights._kept) == kept - 1
+    assert len(packed_weights._packed_by_model) == kept - 1
 
 
 def test_a_large_model_and_other_numbers_have_no_second_copy(model, monkeypatch):
     packed_weights_of(model.to(torch.bfloat16))
     assert not laid(model)
-    monkeypatch.setattr(packed_weights, "AT_MOST", 10)
+    monkeypatch.setattr(packed_weights, "MAX_MODEL_SIZE", 10)
     product, *_ = packed_weights_of(model.float())
     assert not laid(model)
     assert right(product, model[0])

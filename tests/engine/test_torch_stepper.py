@@ -40,7 +40,7 @@ def forced(model, prefix, source=None):
 def test_rows_come_step_branch_and_leave(family):
     model = make(family=family)
     translates = family == "encoder-decoder"
-    stepper: Stepper = TorchStepper(model, room=2)
+    stepper: Stepper = TorchStepper(model, capacity=2)
     written = [text(3), text(1)]
     sources = [text(4), text(6)] if translates else None
     stepper.admit(written, sources)
@@ -133,12 +133,12 @@ def test_switched_off_heads_reach_a_worker_thread_as_a_value():
 
 
 def test_what_cannot_be_stepped_is_said():
-    with pytest.raises(UsageError, match="reads and does not write"):
+    with pytest.raises(UsageError, match="cannot generate text"):
         TorchStepper(make(family="encoder-only"))
     stepper = TorchStepper(make())
     with pytest.raises(ShapeError, match="0 sources for 1 rows"):
         stepper.admit([np.array([1])])
-    with pytest.raises(ShapeError, match="an empty prefix"):
+    with pytest.raises(ShapeError, match="a prefix is empty"):
         stepper.admit([np.array([], dtype=int)], [np.array([1])])
     stepper.admit([np.array([1])], [np.array([1])])
     with pytest.raises(ShapeError, match="2 ids for 1 rows"):

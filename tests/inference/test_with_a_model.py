@@ -64,7 +64,7 @@ def forced(model, request, ids):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_score_is_that_of_a_forced_pass(model, kind):
     search, settings = KINDS[kind]
-    for answer in run(search(TorchStepper(model, room=4)), asked(model, settings, 12)):
+    for answer in run(search(TorchStepper(model, capacity=4)), asked(model, settings, 12)):
         for result in answer.results:
             expected = forced(model, answer.request, result.ids)
             assert np.abs(result.log_probabilities - expected).max() < 1e-5

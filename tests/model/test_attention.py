@@ -66,8 +66,8 @@ def random_mask(generator, kind, batch, queries, keys):
         "keys": Mask(keys=exists),
         "both": Mask(causal=True, keys=exists),
         "matrix": Mask(matrix=matrix),
-        "continued": Mask(causal=True, first=2),
-        "rows": Mask(causal=True, first=torch.arange(batch)),
+        "continued": Mask(causal=True, offset=2),
+        "rows": Mask(causal=True, offset=torch.arange(batch)),
     }[kind]
 
 
@@ -181,7 +181,7 @@ def test_the_kernels_that_refuse_a_mask_beside_causality_get_a_matrix(monkeypatc
     mask = Mask(causal=True, keys=torch.tensor([[True] * 4 + [False] * 2, [False] + [True] * 5]))
     wanted = attention(query, key, value, mask)
     with sdpa_kernel(SDPBackend.MATH):
-        monkeypatch.setattr(room, "_kernel_takes_both", lambda *tensors: True)
+        monkeypatch.setattr(room, "_kernel_takes_mask_and_causal", lambda *tensors: True)
         with pytest.raises(RuntimeError, match="is_causal"):
             fused_attention(query, key, value, mask)
         monkeypatch.undo()
@@ -275,7 +275,7 @@ def test_cosine_is_one_for_equal_directions_and_minus_one_for_opposite():
 
 def test_the_steps_are_those_of_equation_one():
     query, key, value = tensors(torch.Generator().manual_seed(2), groups=4)
-    steps = attention_steps(query, key, value, Mask(causal=True, first=1))
+    steps = attention_steps(query, key, value, Mask(causal=True, offset=1))
     assert torch.equal(steps.scores, query @ key.mT)
     assert torch.equal(steps.scaled, steps.scores * 8**-0.5)
     assert torch.allclose(steps.weights.sum(-1), torch.ones(2, 4, 5))

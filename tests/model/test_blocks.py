@@ -125,7 +125,7 @@ class NoAttention(nn.Module):
     def __init__(self, width, heads, **_):
         super().__init__()
 
-    def forward(self, x, mask=None, memory=None, rotation=None, slot=None):
+    def forward(self, x, mask=None, memory=None, rotation=None, cache=None):
         return torch.zeros_like(x)
 
 
@@ -159,7 +159,7 @@ class Distance(nn.Module):
 
 
 class Alternating(nn.Module):
-    def forward(self, positions, reach):
+    def forward(self, positions, length):
         return (positions % 2)[..., None].float()
 
     def rotation(self, positions):

@@ -40,13 +40,13 @@ def close(a, b):
 @given(
     kind=st.sampled_from(sorted(KINDS)),
     pieces=st.lists(st.integers(1, 4), min_size=1, max_size=6),
-    room=st.integers(1, 8),
+    capacity=st.integers(1, 8),
 )
 @settings(max_examples=30)
 @torch.no_grad()
-def test_cached_equals_uncached_in_any_pieces(kind, pieces, room):
+def test_cached_equals_uncached_in_any_pieces(kind, pieces, capacity):
     model, text = make(kind, family="decoder-only"), ids(3, sum(pieces))
-    cache = model.start(rows=3, room=room)
+    cache = model.new_cache(rows=3, capacity=capacity)
     parts = [model.decode(part, cache=cache) for part in text.split(pieces, dim=1)]
     assert close(torch.cat(parts, dim=1), model.decode(text))
     assert cache.length == sum(pieces)
@@ -57,7 +57,7 @@ def test_cached_equals_uncached_in_any_pieces(kind, pieces, room):
 def test_a_translation_cached_equals_uncached(kind):
     model, source, target = make(kind), ids(3, 6), ids(3, 5, seed=1)
     mask = Mask(keys=torch.arange(6)[None] < torch.tensor([[6], [4], [5]]))
-    cache = model.start(model.encode(source, mask), mask)
+    cache = model.new_cache(model.encode(source, mask), mask)
     steps = [model.decode(target[:, i : i + 1], cache=cache) for i in range(5)]
     assert close(torch.cat(steps, dim=1), model.decode(target, model.encode(source, mask), mask))
 
@@ -67,7 +67,7 @@ def test_a_translation_cached_equals_uncached(kind):
 def test_rows_of_different_lengths_share_a_batch(kind):
     model, text = make(kind, family="decoder-only"), ids(3, 6)
     lengths = torch.tensor([2, 6, 4])
-    cache = model.start(rows=3, room=2)
+    cache = model.new_cache(rows=3, capacity=2)
     model.decode(text, Mask(keys=torch.arange(6)[None] < lengths[:, None]), cache)
     assert cache.lengths.tolist() == [2, 6, 4]
     more = ids(3, 2, seed=5)
@@ -80,7 +80,7 @@ def test_rows_of_different_lengths_share_a_batch(kind):
 @torch.no_grad()
 def test_reordered_rows_go_on_as_what_they_became():
     model, text = make("sinusoidal", family="decoder-only"), ids(3, 4)
-    cache = model.start(rows=3)
+    cache = model.new_cache(rows=3)
     model.decode(text, cache=cache)
     order = [2, 0, 0, 1]
     cache.reorder(np.array(order))
@@ -96,7 +96,7 @@ def test_reordered_rows_go_on_as_what_they_became():
 def test_beams_look_at_their_own_source_and_its_memory_is_not_multiplied(order):
     model, source, target = make("rotary"), ids(3, 6), ids(3, 3, seed=1)
     mask = Mask(keys=torch.arange(6)[None] < torch.tensor([[6], [4], [5]]))
-    cache = model.start(model.encode(source, mask), mask)
+    cache = model.new_cache(model.encode(source, mask), mask)
     model.decode(target, cache=cache)
     cache.reorder(np.array(order, dtype=int))
     more = ids(len(order), 1, seed=9)
@@ -116,9 +116,9 @@ def test_beams_look_at_their_own_source_and_its_memory_is_not_multiplied(order):
 def test_rows_enter_a_running_batch():
     model = make("learned")
     first, second = ids(2, 6), ids(1, 3, seed=2)
-    running = model.start(model.encode(first), room=2)
+    running = model.new_cache(model.encode(first), capacity=2)
     model.decode(ids(2, 4, seed=3), cache=running)
-    coming = model.start(model.encode(second))
+    coming = model.new_cache(model.encode(second))
     running.join(coming)
     assert running.lengths.tolist() == [4, 4, 0]
     more = ids(3, 1, seed=4)
@@ -131,7 +131,7 @@ def test_rows_enter_a_running_batch():
 @torch.no_grad()
 def test_room_doubles_and_an_ordinary_step_copies_nothing():
     model = make("sinusoidal", family="decoder-only")
-    cache = model.start(rows=1, room=4)
+    cache = model.new_cache(rows=1, capacity=4)
     places = []
     for step in range(9):
         model.decode(ids(1, 1, seed=step), cache=cache)
@@ -142,15 +142,15 @@ def test_room_doubles_and_an_ordinary_step_copies_nothing():
 
 def test_padding_on_the_left_is_refused_where_there_is_a_cache():
     model = make("sinusoidal", family="decoder-only")
-    with pytest.raises(ShapeError, match="padding must stand on the right"):
-        model.decode(ids(1, 2), Mask(keys=torch.tensor([[False, True]])), model.start(rows=1))
+    with pytest.raises(ShapeError, match="padding must be on the right"):
+        model.decode(ids(1, 2), Mask(keys=torch.tensor([[False, True]])), model.new_cache(rows=1))
 
 
 def test_nothing_stays_on_a_module():
     model = make("sinusoidal")
     before = {name: dict(module.__dict__) for name, module in model.named_modules()}
     with torch.no_grad():
-        cache = model.start(model.encode(ids(2, 4)))
+        cache = model.new_cache(model.encode(ids(2, 4)))
         model.decode(ids(2, 1), cache=cache)
     for name, module in model.named_modules():
         assert module.__dict__.keys() == before[name].keys()

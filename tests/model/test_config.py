@@ -26,10 +26,10 @@ from regard.model.config import SIZES, ModelConfig, RotaryScaling
         (dict(family="decoder"), r"family"),
         (dict(width=12, heads=4, positions="rotary"), r"key width \(3\) must be even"),
         (dict(output="classes", family="encoder-only"), r"classes \(0\) must be 1 or more"),
-        (dict(output="masked"), r"output \(masked\) is for encoder-only"),
+        (dict(output="masked"), r"output \(masked\) needs family encoder-only"),
         (dict(target_vocabulary=7), r"need share_embeddings = false"),
-        (dict(family="decoder-only", decoder_layers=2), r"are for encoder-decoder"),
-        (dict(family="decoder-only", segments=2), r"are for encoders"),
+        (dict(family="decoder-only", decoder_layers=2), r"need family encoder-decoder"),
+        (dict(family="decoder-only", segments=2), r"need an encoder"),
         (dict(vocabulary=0), r"vocabulary is missing"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from regard.model.kernels import drawing_from, drop
+from regard.model.kernels import drop, dropout_generator
 
 
 def ones(*shape: int) -> torch.Tensor:
@@ -59,7 +59,7 @@ def test_everything_can_be_dropped():
 
 def test_dropout_can_be_differentiated_twice():
     def dropped(x):
-        with drawing_from(torch.Generator().manual_seed(0)):
+        with dropout_generator(torch.Generator().manual_seed(0)):
             return drop(x.sin(), 0.5, training=True)
 
     torch.autograd.gradgradcheck(dropped, torch.randn(9, dtype=torch.float64).requires_grad_())

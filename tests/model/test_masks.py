@@ -17,12 +17,12 @@ def test_causal_hides_what_lies_above_the_diagonal():
 
 
 def test_a_continued_sequence_is_aligned_at_its_own_place():
-    dense = Mask(causal=True, first=2).dense(2, 4)
+    dense = Mask(causal=True, offset=2).dense(2, 4)
     assert dense.tolist() == [[True, True, True, False], [True, True, True, True]]
 
 
 def test_each_row_goes_on_from_its_own_place():
-    dense = Mask(causal=True, first=torch.tensor([0, 2])).dense(1, 3)
+    dense = Mask(causal=True, offset=torch.tensor([0, 2])).dense(1, 3)
     assert dense.shape == (2, 1, 1, 3)
     assert dense[:, 0, 0].tolist() == [[True, False, False], [True, True, True]]
 
@@ -40,9 +40,9 @@ def test_padding_is_not_counted_as_a_place():
 
 
 def test_places_go_on_from_a_cache():
-    assert Mask(first=4).positions(2).tolist() == [4, 5]
-    assert Mask(first=torch.tensor([1, 4])).positions(2).tolist() == [[1, 2], [4, 5]]
-    assert Mask(first=torch.tensor([1, 4])).reach(2) == 6
+    assert Mask(offset=4).positions(2).tolist() == [4, 5]
+    assert Mask(offset=torch.tensor([1, 4])).positions(2).tolist() == [[1, 2], [4, 5]]
+    assert Mask(offset=torch.tensor([1, 4])).length(2) == 6
 
 
 def test_of_padding_finds_the_tokens():
@@ -60,7 +60,7 @@ def test_a_matrix_is_for_all_heads_or_says_which_axis_is_what():
             found, wanted = (function(query, key, value, mask) for mask in (flat, full))
             torch.testing.assert_close(found, wanted)
     for shape in ((4,), (2, 4, 4), (1, 1, 1, 4, 4)):  # of three axes the first could be B or H
-        with pytest.raises(ShapeError, match=r"matrix of shape .* must be Q K, or B H Q K"):
+        with pytest.raises(ShapeError, match=r"matrix of shape .* must be Q K or B H Q K"):
             Mask(matrix=torch.ones(shape, dtype=torch.bool))
     with pytest.raises(ShapeError, match=r"keys of shape \(4,\) must be B K"):
         Mask(keys=torch.ones(4, dtype=torch.bool))
@@ -68,11 +68,11 @@ def test_a_matrix_is_for_all_heads_or_says_which_axis_is_what():
 
 def test_a_mask_is_bool_and_fits():
     for number in (torch.ones(4, 4), torch.ones(4, 4, dtype=torch.long)):
-        with pytest.raises(ShapeError, match=r"of torch\.\w+ must be bool, True where a query may look"):
+        with pytest.raises(ShapeError, match=r"of torch\.\w+ must be bool, True where a query may attend"):
             Mask(matrix=number)
         with pytest.raises(ShapeError, match=r"keys of torch\.\w+ must be bool"):
             Mask(keys=number)
-    with pytest.raises(ShapeError, match="matrix has 4 x 3 for 4 queries and 4 keys"):
+    with pytest.raises(ShapeError, match="matrix of 4 x 3 must match 4 queries and 4 keys"):
         Mask(matrix=torch.ones(4, 3, dtype=torch.bool)).dense(4, 4)
-    with pytest.raises(ShapeError, match="keys has 1 x 5 for 4 queries and 4 keys"):
+    with pytest.raises(ShapeError, match="keys of 1 x 5 must match 4 queries and 4 keys"):
         Mask(keys=torch.ones(2, 5, dtype=torch.bool)).dense(4, 4)

@@ -39,15 +39,15 @@ def test_halves_hold_the_same_waves_in_another_order():
 def test_sinusoidal_reaches_any_length():
     positions = Sinusoidal(8, prepared=16)
     far = torch.tensor([3, 1_000_000])
-    assert torch.equal(positions(far, reach=1_000_001), sinusoids(far, 8))
-    assert torch.equal(positions(torch.arange(16), reach=16), sinusoids(torch.arange(16), 8))
+    assert torch.equal(positions(far, length=1_000_001), sinusoids(far, 8))
+    assert torch.equal(positions(torch.arange(16), length=16), sinusoids(torch.arange(16), 8))
 
 
 def test_learned_positions_end_where_they_were_learned():
     positions = Learned(8, context=4)
-    assert positions(torch.arange(4), reach=4).shape == (4, 8)
-    with pytest.raises(ShapeError, match="a sequence of 5 tokens; this model learned 4 positions"):
-        positions(torch.arange(5), reach=5)
+    assert positions(torch.arange(4), length=4).shape == (4, 8)
+    with pytest.raises(ShapeError, match="a sequence of 5 tokens exceeds the 4 learned positions"):
+        positions(torch.arange(5), length=5)
 
 
 def test_rotary_makes_scores_depend_on_distance_alone():
@@ -134,7 +134,7 @@ def test_a_decoding_step_in_half_precision_knows_far_positions(half):
     found = []
     for model in (rounded, exact):
         stepper = TorchStepper(model)
-        assert stepper._plan is not None
+        assert stepper._fused is not None
         stepper.admit([text[:580]])
         found.append(
             np.concatenate([stepper.step(text[i : i + 1]).log_probabilities for i in range(579, 600)])

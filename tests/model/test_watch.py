@@ -10,7 +10,7 @@ from regard.errors import SettingError, UsageError
 from regard.model.config import ModelConfig
 from regard.model.masks import Mask
 from regard.model.transformer import build_model
-from regard.model.watch import UNWATCHED, parts_of, replace_row, switchable, watch, watchable, watching
+from regard.model.watch import UNWATCHED, ablatable_parts, parts_of, replace_row, watch, watchable, watching
 
 V = 30
 SMALL = dict(vocabulary=V, width=16, layers=2, heads=4, feed_forward_width=24)
@@ -117,11 +117,14 @@ def test_only_what_is_asked_for_is_kept():
 
 
 def test_an_unknown_name_is_answered_with_near_ones():
-    with pytest.raises(SettingError, match=r"'wieghts'; near it: .*weights"), watch(make(), only="wieghts"):
+    with (
+        pytest.raises(SettingError, match=r"'wieghts' in this model; nearest: .*weights"),
+        watch(make(), only="wieghts"),
+    ):
         pass
     with watch(make(), only="head") as seen:
         pass
-    with pytest.raises(SettingError, match=r"nothing was seen under 'head\.logits'"):
+    with pytest.raises(SettingError, match=r"no value was recorded as 'head\.logits'"):
         seen["head.logits"]
 
 
@@ -156,7 +159,7 @@ def test_heads_are_switched_off_without_recording_anything():
         ({("encoder", 9, 0)}, "no encoder attention in layer 9; there are 2, counted from 0"),
         ({("encoder", 0, 4)}, r"no head 4 in encoder\.0\.attention; it has 4, counted from 0"),
         ({("sideways", 0, 0)}, "unknown kind of attention 'sideways'"),
-        ({"scalings"}, "nothing in this model is called 'scalings'"),
+        ({"scalings"}, "unknown name 'scalings' in this model"),
     ],
 )
 def test_what_cannot_be_switched_off_is_said(ablate, message):
@@ -200,7 +203,7 @@ def test_every_switch_changes_the_answer():
     for kind in ("paper", "pre"):
         model = make(kind, embedding_norm=True)
         plain = run(model)
-        for part in switchable(model):
+        for part in ablatable_parts(model):
             if part.endswith("coder.norm") and kind == "paper":
                 continue  # no norm stands behind a post-norm stack
             with watch(model, only=(), ablate={part}):
@@ -235,7 +238,7 @@ def test_a_row_of_weights_can_be_pulled_by_hand():
     )
     short = {name: replace_row(query=3, row=[0.5, 0.5])}
     with (
-        pytest.raises(SettingError, match="a row of 2 numbers; this one has 6 keys"),
+        pytest.raises(SettingError, match="a row of 2 numbers must have one for each of 6 keys"),
         watch(model, patch=short),
     ):
         run(model)
@@ -245,11 +248,11 @@ def test_a_patch_that_does_not_fit_is_refused():
     model = make()
     wrong, message = (
         {"encoder.0.attention.heads": torch.zeros(3, 3)},
-        r"does not fit \(2, 4, 6, 4\), the shape of",
+        r"must broadcast to \(2, 4, 6, 4\), the shape of",
     )
     with pytest.raises(SettingError, match=message), watch(model, patch=wrong):
         run(model)
-    unknown, message = {"encoder": torch.zeros(1)}, "nothing in this model is called 'encoder'"
+    unknown, message = {"encoder": torch.zeros(1)}, "unknown name 'encoder' in this model"
     with pytest.raises(SettingError, match=message), watch(model, patch=unknown):
         pass
 
@@ -275,7 +278,7 @@ def test_gradients_need_to_be_asked_for_and_to_be_on():
     model = make()
     with watch(model) as seen:
         chosen = model(SOURCE, TARGET)[0, 0, 0]
-    with pytest.raises(UsageError, match="no gradient was asked for"):
+    with pytest.raises(UsageError, match="no gradient was requested"):
         seen.gradients(chosen)
     with pytest.raises(UsageError, match="outside no_grad"), watch(model, gradients="head"):
         run(model)

@@ -79,7 +79,7 @@ def test_an_intervention_that_cannot_be(client, interventions, status, said):
         ({"target": "la " * 60}, 400, "the translation has 61 tokens and this model has room for 40"),
         ({"target_ids": [5] * 60}, 400, "the output has 61 tokens and this model has room for 40"),
         ({"target_ids": [999]}, 400, "id 999 is none of this model's"),
-        ({"ablate": ["scalding"]}, 400, "nothing in this model is called 'scalding'"),
+        ({"ablate": ["scalding"]}, 400, "unknown name 'scalding' in this model"),
         ({"ablate": [["encoder", 0, 9]]}, 400, "no head 9 in encoder.0.attention; it has 4"),
         ({"ablate": ["scaling"] * 513}, 422, "ablate has more than 512 entries; send fewer"),
         ({"snapshot": 7}, 404, "small has no snapshot of step 7; it has 0, 20"),

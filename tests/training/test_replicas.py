@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from regard.errors import SettingError
-from regard.model.kernels import drawing_from, drop
+from regard.model.kernels import drop, dropout_generator
 from regard.model.transformer import build_model
 from regard.training.objectives import Translation
 from regard.training.replicas import PATIENCE, Workers
@@ -96,10 +96,10 @@ def test_what_a_worker_raises_is_raised():
 def test_dropout_draws_where_it_is_told():
     x, mine = torch.ones(1000), torch.Generator().manual_seed(5)
     before = torch.get_rng_state()
-    with drawing_from(mine):
+    with dropout_generator(mine):
         first = drop(x, 0.5, training=True)
     assert torch.equal(torch.get_rng_state(), before)
-    with drawing_from(torch.Generator().manual_seed(5)):
+    with dropout_generator(torch.Generator().manual_seed(5)):
         assert torch.equal(drop(x, 0.5, training=True), first)
     drop(x, 0.5, training=True)
     assert not torch.equal(torch.get_rng_state(), before)

@@ -20,7 +20,7 @@ from regard.inspection.analysis.steps import Step, Steps, work_out
 from regard.inspection.record.record import Record
 from regard.inspection.record.tokens import Side, Token, word_of
 from regard.model.transformer import EncoderDecoder, EncoderOnly
-from regard.model.watch import attention_path, switchable
+from regard.model.watch import ablatable_parts, attention_path
 from regard.text.tokenizer import Tokenizer
 
 DTYPES = ("float32", "float16", "uint8")
@@ -286,7 +286,7 @@ def next_logits(record: Record, position: int) -> bytes:
 
 def switches_of(model: Any) -> list[str]:
     """The parts of this model that can be switched off everywhere."""
-    has = {name.rpartition(".")[2] for name in switchable(model)}
+    has = {name.rpartition(".")[2] for name in ablatable_parts(model)}
     return [name for name in SWITCHES if name in has]
 
 
