@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[1]
-DOCUMENTS = [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+DOCUMENTS = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?:<!-- not run: ([^\n]+?) -->\n+)?^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LIMIT = 600  # seconds for one snippet, on a machine that is busy with others
 QUICKER = re.compile(r"<!-- when tested: (.+?) -> (.+?) -->\n")
