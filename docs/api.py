@@ -1,6 +1,6 @@
 """Write docs/api.md: the public names of regard, from their signatures and docstrings.
 
-    python docs/api.py
+python docs/api.py
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ writer = load_writer()
 
 
 def test_the_page_is_what_the_source_says():
-    assert (PROJECT / "docs" / "api.md").read_text(encoding="utf-8") == writer.page(), "run python docs/api.py"
+    assert (PROJECT / "docs" / "api.md").read_text(encoding="utf-8") == writer.page(), (
+        "run python docs/api.py"
+    )
 
 
 def test_every_public_name_and_method_has_a_docstring():
@@ -40,7 +42,9 @@ def test_every_public_name_and_method_has_a_docstring():
 
 
 def test_a_long_signature_has_a_parameter_on_each_line():
-    def function(first: int, *, second_with_a_long_name: str = "x", third_with_a_longer_name: int = 0) -> None:
+    def function(
+        first: int, *, second_with_a_long_name: str = "x", third_with_a_longer_name: int = 0
+    ) -> None:
         pass
 
     shown = writer.shown("a_function_with_a_long_name", inspect.signature(function))

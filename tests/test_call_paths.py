@@ -27,7 +27,8 @@ files = {}
 
 def is_importing(frame):
     while frame is not None:
-        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(str(ROOT)):
+        # An import, or an annotation that typer evaluates; the outermost frame is this program.
+        if frame.f_code.co_name == "<module>" and frame.f_back is not None:
             return True
         frame = frame.f_back
     return False
@@ -44,7 +45,9 @@ sys.setprofile(None)
 Path(sys.argv[1]).write_text("\\n".join(files.values()), encoding="utf-8")
 sys.exit(code)
 """
-SMALL = [f"model.{key}={value}" for key, value in dict(width=16, heads=2, layers=1, feed_forward_width=16).items()]
+SMALL = [
+    f"model.{key}={value}" for key, value in dict(width=16, heads=2, layers=1, feed_forward_width=16).items()
+]
 SETTINGS = ["training.steps=2", "tokenizer.vocabulary=300", *SMALL]
 
 

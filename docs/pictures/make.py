@@ -235,7 +235,7 @@ def keep(seen: bytes, path: Path) -> Path:
 
 def main() -> None:
     """Read what was asked for, start the studio and the browser, and take the pictures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", metavar="MODEL", help="the folder of a trained demo")
     parser.add_argument("--out", type=Path, metavar="DIR", default=HERE, help="where the pictures go")
     parser.add_argument(

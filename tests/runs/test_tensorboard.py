@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -89,14 +90,14 @@ def test_a_missing_package_names_its_install_command_before_anything_is_read(tmp
 def test_a_run_is_read_back_by_tensorboard_itself(small_run, tmp_path):
     reason = 'pip install "regard[tensorboard]" to run this against the real package'
     pytest.importorskip("tensorboard", reason=reason)
-    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    loader = importlib.import_module("tensorboard.backend.event_processing.event_file_loader")
 
     run = small_run("translation", tmp_path, steps=2)
     resume(run.folder, {"training": {"steps": 4}}, show=False, tensorboard=True)
     (file,) = (run.folder / "tensorboard").iterdir()
     read = [
         (value.tag, event.step, value.tensor)
-        for event in EventFileLoader(str(file)).Load()
+        for event in loader.EventFileLoader(str(file)).Load()
         for value in event.summary.value
     ]
     told = [event for event in read_metrics(run.folder / "metrics.jsonl") if event["step"] > 2]

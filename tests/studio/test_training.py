@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 import regard
 
@@ -69,7 +69,7 @@ def test_it_plays_from_chance_to_the_end(tab):
 
 
 @pytest.fixture
-def going(browser, models, tmp_path) -> Iterator[tuple[Page, object]]:
+def going(browser, models, tmp_path) -> Iterator[tuple[Person, object]]:
     """A run that goes on: its folder without the last checkpoints, and a studio that looks at it."""
     run = tmp_path / "going"
     shutil.copytree(models["translation"], run)

@@ -22,7 +22,7 @@ from .conftest import parallel, tiny
 
 def learned(
     count: int, dropout: float, pieces: int = 4
-) -> tuple[list[tuple[float, int]], list[torch.Tensor]]:
+) -> tuple[list[tuple[float, int]], list[torch.Tensor | None]]:
     torch.manual_seed(0)
     module = Translation(build_model(tiny(dropout=dropout)))
     with Workers(count) as workers:

@@ -55,7 +55,7 @@ def run_script(script: str) -> str:
     options = dict(input=script, capture_output=True, text=True, encoding="utf-8")
     result = node(["-"], return_completed_process=True, **options)
     assert result.returncode == 0, result.stderr
-    return result.stdout
+    return str(result.stdout)
 
 
 def test_joined_modules_work_and_keep_their_scopes(modules):

@@ -20,7 +20,7 @@ def arrays(seed: int = 0) -> dict[str, np.ndarray]:
         "small": random.random(7).astype(np.float16),
         "seen": random.random((3, 3)) > 0.5,
         "nothing": np.zeros((0, 4), np.float32),
-        "number": np.float32(3.5).reshape(()),
+        "number": np.asarray(3.5, np.float32),
     }
 
 
