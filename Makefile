@@ -9,13 +9,19 @@ BIN := .venv/bin
 endif
 PIP := $(BIN)/python -m pip install -c constraints.txt
 
-.PHONY: demo test lint format browser
+.PHONY: demo test lint format browser coverage
 
 demo: .venv/installed
 	$(BIN)/regard demo
 
 test: lint browser
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+# The share of lines that the tests run, child processes included; slower than make test.
+coverage: .venv/installed-for-tests browser
+	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report --skip-covered --sort=cover
 
 browser: .venv/installed-for-tests
 	@$(BIN)/python -m tests.studio.chromium
