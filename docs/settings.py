@@ -164,7 +164,7 @@ def default(field: FieldInfo) -> str:
 
 def allowed(field: FieldInfo, shape: dict[str, Any]) -> str:
     """The names, or the range, of a setting."""
-    named = [name for mark in field.metadata if isinstance(mark, NamedIn) for name in mark.find()]
+    named = [name for mark in field.metadata if isinstance(mark, NamedIn) for name in mark.load()]
     parts = [f'`"{name}"`' for name in named] or [part for one in choices(shape) for part in _allowed(one)]
     may_be_off = {"type": "null"} in shape.get("anyOf", ()) and field.default is not None
     return ", ".join([*parts, *([f'`"{NONE}"`'] if may_be_off else [])])

@@ -1,15 +1,15 @@
-"""What Regard raises when something is wrong, and what it exits with.
+"""The exceptions of Regard, with their exit codes.
 
-    RegardError              anything Regard refuses or cannot do            exit 1
-    ├── UsageError           a call that cannot work as written              exit 2
-    │   ├── SettingError     a setting with an impossible value or an unknown name
-    │   │   └── UnknownName  a name that no table or record holds
-    │   ├── ShapeError       tensors or matrices that do not fit together, or are too long
+    RegardError              any error that Regard raises on purpose         exit 1
+    ├── UsageError           a wrong call                                    exit 2
+    │   ├── SettingError     an invalid value or an unknown name of a setting
+    │   │   └── UnknownName  a name that is in no registry or record
+    │   ├── ShapeError       tensors or matrices whose shapes do not match, or that are too long
     │   └── MissingPackage   an optional package is not installed
-    ├── DataError            text or labels that cannot be read as they are
-    ├── CheckpointError      a model folder or training state that cannot be trusted
-    └── TrainingError        a run that cannot start or go on
-        └── Interrupted      a run that a signal has ended, saved            exit 129, 130 or 143
+    ├── DataError            unusable text or labels
+    ├── CheckpointError      a damaged or incompatible model folder or training state
+    └── TrainingError        a run that cannot start or continue
+        └── Interrupted      a run that was saved and ended by a signal      exit 129, 130 or 143
 
 A message is one line: the value, the rule, the next action.
 """
@@ -21,50 +21,50 @@ from collections.abc import Iterable
 
 
 class RegardError(Exception):
-    """Anything Regard refuses or cannot do, in one line a person can act on."""
+    """Any error that Regard raises on purpose; its message is one line."""
 
     exit_code = 1
 
 
 class UsageError(RegardError):
-    """A call that cannot work as written."""
+    """A wrong call."""
 
     exit_code = 2
 
 
 class SettingError(UsageError, ValueError):
-    """A setting with an impossible value or an unknown name."""
+    """An invalid value or an unknown name of a setting."""
 
 
 class UnknownName(SettingError, KeyError):
-    """A name that no table or record holds; the message shows the nearest that is there."""
+    """A name that is in no registry or record; the message has the nearest known name."""
 
     def __str__(self) -> str:
-        return Exception.__str__(self)  # a KeyError would put the sentence in quotes
+        return Exception.__str__(self)  # KeyError would quote the message
 
 
 class ShapeError(UsageError, ValueError):
-    """Tensors or matrices that do not fit together, or are too long."""
+    """Tensors or matrices whose shapes do not match, or that are too long."""
 
 
 class MissingPackage(UsageError, ImportError):
-    """An optional package is not installed; the message names the command that installs it."""
+    """An optional package is not installed; the message has the command that installs it."""
 
 
 class DataError(RegardError):
-    """Text or labels that cannot be read as they are."""
+    """Unusable text or labels."""
 
 
 class CheckpointError(RegardError):
-    """A model folder or training state that cannot be trusted."""
+    """A damaged or incompatible model folder or training state."""
 
 
 class TrainingError(RegardError):
-    """A run that cannot start or go on."""
+    """A run that cannot start or continue."""
 
 
 class Interrupted(TrainingError):
-    """A run that a signal has ended at a step's boundary; the exit code says which signal."""
+    """A run that a signal ended between two steps; the exit code is 128 + signal."""
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)
@@ -72,7 +72,7 @@ class Interrupted(TrainingError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A half-sentence that points from an unknown name to the known ones."""
+    """The end of an error message about an unknown name: the nearest and all known names."""
     names = sorted(map(str, known))
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}? " if close else ""

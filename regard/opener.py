@@ -1,7 +1,7 @@
-"""Opening a file that anybody may have written: a regular file of bounded size, or an OSError at once.
+"""Opening files of unknown origin: only regular files of bounded size, otherwise an OSError.
 
-A link, a pipe, a socket, a device or a folder is never followed, waited for or read. Loads nothing but the
-standard library.
+Links are not followed, and pipes, sockets, devices and folders are not opened. Only the standard library is
+imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-# Where the system has them: no link is followed, no pipe is waited for, no terminal is taken over.
+# Flags that the system has: do not follow links, wait for pipes or acquire a controlling terminal.
 _NAMES = ("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_NOINHERIT", "O_BINARY")
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in _NAMES)
 _KINDS = {
@@ -24,11 +24,11 @@ _KINDS = {
 
 
 def open_regular(path: Path, largest: int | None = None) -> BufferedReader:
-    """Open a regular file for reading; one of more than `largest` bytes, or anything else, is an OSError."""
-    _check(_described(path), largest)  # systems without O_NOFOLLOW, and devices that act when opened
+    """Open a regular file of at most `largest` bytes for reading; OSError for anything else."""
+    _check(_lstat(path), largest)  # for systems without O_NOFOLLOW, and devices that act when opened
     descriptor = os.open(path, _FLAGS)
     try:
-        _check(os.fstat(descriptor), largest)  # another file may have taken its place
+        _check(os.fstat(descriptor), largest)  # the file may have been replaced
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -36,28 +36,28 @@ def open_regular(path: Path, largest: int | None = None) -> BufferedReader:
 
 
 def read_regular(path: Path, largest: int) -> bytes:
-    """All bytes of such a file."""
+    """The content of a regular file of at most `largest` bytes."""
     with open_regular(path, largest) as file:
-        content = file.read(largest + 1)  # it may have grown since
+        content = file.read(largest + 1)  # the file may have grown
     if len(content) > largest:
         raise _too_large(len(content), largest)
     return content
 
 
-def _described(path: Path) -> os.stat_result:
+def _lstat(path: Path) -> os.stat_result:
     try:
         return path.lstat()
-    except ValueError:  # a NUL, or a lone surrogate
-        raise OSError(errno.EINVAL, "no file can have such a name") from None
+    except ValueError:  # a NUL or a lone surrogate
+        raise OSError(errno.EINVAL, "it is not a valid file name") from None
 
 
-def _check(found: os.stat_result, largest: int | None) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "a device, not a regular file")
+def _check(status: os.stat_result, largest: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "a device, not a regular file")
         raise OSError(errno.EINVAL, f"it is {kind}")
-    if largest is not None and found.st_size > largest:
-        raise _too_large(found.st_size, largest)
+    if largest is not None and status.st_size > largest:
+        raise _too_large(status.st_size, largest)
 
 
 def _too_large(size: int, largest: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has {size:,} bytes, and such a file has at most {largest:,}")
+    return OSError(errno.EFBIG, f"it has {size:,} bytes, more than the limit of {largest:,}")

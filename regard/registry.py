@@ -1,4 +1,4 @@
-"""Named variants: a public table a room keeps and anyone may add to."""
+"""Registries of named variants, to which users can add their own."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ Entry = TypeVar("Entry")
 
 
 class Registry(dict[str, Entry]):
-    """Variants by name; a name that is not there is answered with the nearest one that is.
+    """Variants by name; `SIMILARITIES["mine"] = Mine` adds one.
 
-    `SIMILARITIES["mine"] = Mine` adds a variant for everybody who builds from now on.
+    `kind` is what error messages call an entry.
     """
 
-    def __init__(self, idea: str, entries: dict[str, Entry]):
+    def __init__(self, kind: str, entries: dict[str, Entry]):
         super().__init__(entries)
-        self.idea = idea
+        self.kind = kind
 
     def find(self, name: str) -> Entry:
-        """The entry of that name, or an UnknownName that shows what there is."""
+        """The entry of that name; UnknownName if there is none."""
         if name in self:
             return self[name]
-        raise UnknownName(f"unknown {self.idea} {name!r}; {nearest(name, self)}")
+        raise UnknownName(f"unknown {self.kind} {name!r}; {nearest(name, self)}")
 
 
 @dataclass(frozen=True)
 class NamedIn:
-    """Marks a setting as a name in the table `table` of `module`, which is imported only when it is asked.
+    """Annotates a setting as a name in a registry; `load` imports the module of the registry.
 
     `optimizer: Annotated[str, NamedIn("regard.training.optimizers", "OPTIMIZERS")]`
     """
 
     module: str
-    table: str
+    registry: str
 
-    def find(self) -> Registry[Any]:
-        """The live table."""
-        return getattr(import_module(self.module), self.table)
+    def load(self) -> Registry[Any]:
+        """The registry itself, including entries that users added."""
+        return getattr(import_module(self.module), self.registry)

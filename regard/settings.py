@@ -1,4 +1,4 @@
-"""Settings: values checked when they are made, mistakes told in one line."""
+"""Settings: values validated on construction, with one-line errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.registry import NamedIn
 
 
 class Settings(BaseModel):
-    """A frozen group of settings: unknown keys, wrong types and NaN are refused as a SettingError."""
+    """A frozen group of settings; unknown keys, wrong types and NaN raise a SettingError."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
@@ -22,33 +22,33 @@ class Settings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise SettingError(_in_one_line(type(self), error)) from None
+            raise SettingError(_one_line(type(self), error)) from None
 
     @classmethod
     def read(cls, values: Any) -> Any:
-        """The same from a parsed file, which may hold anything at all."""
+        """Settings from a parsed file, which may contain any value."""
         if not isinstance(values, dict):
             raise SettingError(f"{cls.__name__} must be a table of settings, not {type(values).__name__}")
         return cls(**{str(key): value for key, value in values.items()})
 
     def changed(self, **values: Any) -> Any:
-        """A copy with some settings replaced, checked as a whole."""
+        """A validated copy with these settings replaced."""
         return type(self)(**{**self.model_dump(exclude_unset=True), **values})
 
     def canonical(self) -> str:
-        """The settings that differ from their defaults, as text; a setting that is new does not change it."""
+        """The settings that differ from their defaults, as JSON; adding a setting does not change it."""
         return json.dumps(self.model_dump(mode="json", exclude_defaults=True), sort_keys=True)
 
     def check_names(self) -> None:
-        """Refuse a name that its table does not have; this imports the modules of the tables."""
+        """Raise UnknownName for a name that its registry lacks; imports the modules of the registries."""
         for name, field in type(self).model_fields.items():
-            for mark in field.metadata:
+            for annotation in field.metadata:
                 value = getattr(self, name)
-                if isinstance(mark, NamedIn) and value is not None:
-                    mark.find().find(value)
+                if isinstance(annotation, NamedIn) and value is not None:
+                    annotation.load().find(value)
 
 
-def _in_one_line(owner: type[BaseModel], error: ValidationError) -> str:
+def _one_line(owner: type[BaseModel], error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
@@ -63,6 +63,6 @@ def _in_one_line(owner: type[BaseModel], error: ValidationError) -> str:
 def _shorten(value: Any) -> str:
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # thousands of digits, or of brackets
+    except (ValueError, RecursionError):  # thousands of digits or brackets
         return f"a huge {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
