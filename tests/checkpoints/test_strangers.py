@@ -266,7 +266,7 @@ def test_a_huge_file_is_refused_by_its_size(make):
     with (folder / "manifest.json").open("r+b") as file:
         file.truncate(1 << 40)
     assert "manifest.json: it has 1,099,511,627,776 bytes" in line_of(load, folder)
-    for name, said in (("tokenizer.json", "at most"), ("model.safetensors", "weights take")):
+    for name, said in (("tokenizer.json", "more than the limit"), ("model.safetensors", "weights take")):
         folder = make()
         with (folder / name).open("r+b") as file:
             file.truncate(1 << 40)
