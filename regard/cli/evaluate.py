@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from regard.cli.options import (
-    Backwards,
-    Datastore,
+    ChannelWeight,
+    DatastoreFolder,
     Device,
     Labelled,
     Model,
@@ -50,8 +50,8 @@ def evaluate(
     ] = None,
     beams: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept; 1 is greedy.")] = 4,
     length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Of beam search.")] = 0.6,
-    backwards: Backwards = 0.0,
-    remembered: Datastore = None,
+    channel_weight: ChannelWeight = 0.0,
+    datastore: DatastoreFolder = None,
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
     outputs: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the translations, a line for each line given.")
@@ -70,7 +70,7 @@ def evaluate(
         torch.set_num_threads(threads)
     files = named(source=source, target=target, tsv=tsv, text=text, labelled=labelled)
     asked = room.Asked(
-        beams, length_penalty, tokenize, device=device, backwards=backwards, remembered=remembered
+        beams, length_penalty, tokenize, device=device, channel_weight=channel_weight, datastore=datastore
     )
     reading = room.reading_settings(read_overrides(settings or []))
     found = room.evaluate(model, against, {**files, **reading}, asked)

@@ -1,4 +1,4 @@
-"""Text into the commands that use a model, and answers out: one text, or lines that stream."""
+"""Input and output of the commands that use a model: one text, or a stream of lines."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
 
-LONGEST_LINE = 1 << 26  # bytes; a model reads less, but may be asked to split
-LINE_EVERY = 10.0  # seconds between two plain lines about the progress
+LONGEST_LINE = 1 << 26  # bytes
+REPORT_EVERY = 10.0  # seconds between two progress lines without a terminal
 
 
 class Lines:
-    """What a command was given to read and where its answers go.
+    """The input of a command that uses a model, and its output.
 
-    One text has its answer as it is, a column of it on each line. Lines have one line each: columns with
-    tabs between, line breaks of an answer as spaces.
+    The answer to one text is printed as it is, one column per line. The answer to a line is one line: its
+    columns separated by tabs, its line breaks replaced by spaces.
     """
 
     def __init__(self, text: str | None, file: Path | None, out: Path | None, window: int | None = None):
@@ -32,11 +32,11 @@ class Lines:
         self.text = None if text == "-" else text
         self._file, self._out = file, out
         self._window = window
-        self._waiting: deque[int] = deque()  # words of the lines that have no answer yet
+        self._unanswered: deque[int] = deque()  # the number of words of each line without an answer
 
     @property
     def window(self) -> int:
-        """How many lines are read before any is answered: one where a person types them."""
+        """How many lines are read before the first is answered: one if a person types them."""
         from regard.inference.windows import WINDOW
 
         typed = self._file is None and sys.stdin is not None and sys.stdin.isatty()
@@ -44,20 +44,20 @@ class Lines:
 
     @property
     def texts(self) -> str | Iterator[str]:
-        """The text, or the lines one by one."""
+        """The text, or an iterator over the lines."""
         return self._read() if self.text is None else self.text
 
-    def answer(self, answers: Any, show: Callable[[Any], list[str]]) -> None:
-        """Print the answer to the text, or each line's as it comes."""
+    def answer(self, answers: Any, columns: Callable[[Any], list[str]]) -> None:
+        """Print the answer to the text, or the answers to the lines as they come."""
         with self._opened() as output:
             if self.text is not None:
-                print(*show(answers), sep="\n", file=output)
+                print(*columns(answers), sep="\n", file=output)
                 return
-            for each in self._followed(answers):
-                print(_one_row(show(each)), file=output, flush=True)
+            for answer in self._with_progress(answers):
+                print(_one_row(columns(answer)), file=output, flush=True)
 
-    def say(self, pieces: Iterator[str], before: str = "") -> None:
-        """Print pieces of one text as they come."""
+    def print_stream(self, pieces: Iterator[str], before: str = "") -> None:
+        """Print the pieces of one text as they come."""
         with self._opened() as output:
             print(before, end="", file=output)
             for piece in pieces:
@@ -65,22 +65,22 @@ class Lines:
             print(file=output)
 
     def save(self, vectors: Any, width: int) -> None:
-        """Write vectors as an array of numpy, a row for each text; no text, no row."""
+        """Write the vectors as a numpy array, one row per text."""
         import numpy as np
 
         assert self._out is not None
-        self._out.touch()  # what cannot be written is found before the work; what is there stays till then
+        self._out.touch()  # an unwritable path fails before the work; the content stays until it is done
         if self.text is None:
-            found = list(self._followed(vectors))
-            vectors = np.stack(found) if found else np.empty((0, width), np.float32)
+            rows = list(self._with_progress(vectors))
+            vectors = np.stack(rows) if rows else np.empty((0, width), np.float32)
         np.save(self._out, vectors)
 
-    def _followed(self, answers: Any) -> Iterator[Any]:
-        """The answers to lines one by one, and how far they are."""
+    def _with_progress(self, answers: Any) -> Iterator[Any]:
+        """The answers to the lines, with the progress on stderr."""
         with _progress(self._out is not None) as advance:
-            for each in answers:
-                yield each
-                advance(self._waiting.popleft())
+            for answer in answers:
+                yield answer
+                advance(self._unanswered.popleft())
 
     def _opened(self) -> AbstractContextManager[IO[str]]:
         if self._out is None:
@@ -100,12 +100,12 @@ class Lines:
         for line in lines:
             if line.problem not in (None, NUL):
                 raise DataError(f"line {line.number} of {self._file or 'stdin'}: {line.problem}")
-            self._waiting.append(len(line.text.split()))
+            self._unanswered.append(len(line.text.split()))
             yield line.text
 
 
 def parts_named(parts: list[str] | None) -> list[Any]:
-    """Heads as cross.1.0, or parts by name, as watch takes them."""
+    """The parts that `watch` takes: heads from names such as cross.1.0, other parts by name."""
     return [_head(part) or part for part in parts or []]
 
 
@@ -113,7 +113,7 @@ def as_json(answer: Any) -> list[str]:
     """An answer as one line of JSON."""
     import json
 
-    return [json.dumps(answer.as_data(), ensure_ascii=False, allow_nan=False)]
+    return [json.dumps(answer.as_dict(), ensure_ascii=False, allow_nan=False)]
 
 
 def _head(part: str) -> tuple[str, int, int] | None:
@@ -124,14 +124,14 @@ def _head(part: str) -> tuple[str, int, int] | None:
 
 
 def _stdout() -> IO[str]:
-    """Where a program reads the answers, they are UTF-8 as the lines are, whatever the locale."""
+    """The standard output; for programs it is UTF-8, as the input is, whatever the locale."""
     if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     return sys.stdout
 
 
 def _one_row(columns: list[str]) -> str:
-    """Columns on one line; where there are several, a tab is nothing but their border."""
+    """Columns on one line, separated by tabs; tabs inside of several columns become spaces."""
     from regard.text.lines import one_line
 
     lines = map(one_line, columns)
@@ -139,14 +139,14 @@ def _one_row(columns: list[str]) -> str:
 
 
 class Pace:
-    """How many lines and words are done, and how fast."""
+    """The number of lines and words answered, and the words per second."""
 
     def __init__(self):
         self.lines = self.words = 0
         self.begun = time.monotonic()
 
     def add(self, words: int) -> None:
-        """A line of so many words is done."""
+        """Count a line of so many words."""
         self.lines, self.words = self.lines + 1, self.words + words
 
     def __str__(self) -> str:
@@ -156,16 +156,16 @@ class Pace:
 
 @contextmanager
 def _progress(to_file: bool) -> Iterator[Callable[[int], None]]:
-    """Words a second on stderr: a bar on a terminal, and without one a line now and then.
+    """Show the words per second on stderr: a progress bar on a terminal, otherwise a line at intervals.
 
-    Nothing where a person sees the answers themselves, nor in the middle of a pipe.
+    Show nothing if the answers go to a terminal, or if both outputs are piped.
     """
     pace = Pace()
     if not to_file and (sys.stdout.isatty() or not sys.stderr.isatty()):
         yield pace.add
         return
     if not sys.stderr.isatty():
-        yield _now_and_then(pace)
+        yield _print_at_intervals(pace)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -181,15 +181,15 @@ def _progress(to_file: bool) -> Iterator[Callable[[int], None]]:
         yield advance
 
 
-def _now_and_then(pace: Pace) -> Callable[[int], None]:
-    """Print how far it is, the first time after a while: short work says nothing."""
-    due = pace.begun + LINE_EVERY
+def _print_at_intervals(pace: Pace) -> Callable[[int], None]:
+    """Print the progress every REPORT_EVERY seconds."""
+    due = pace.begun + REPORT_EVERY
 
     def advance(words: int) -> None:
         nonlocal due
         pace.add(words)
         if time.monotonic() >= due:
-            due = time.monotonic() + LINE_EVERY
+            due = time.monotonic() + REPORT_EVERY
             print(pace, file=sys.stderr, flush=True)
 
     return advance

@@ -1,4 +1,4 @@
-"""The options that several commands share, each named once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def folder_of(model: str | None) -> str | None:
 
 
 def files(meaning: str) -> Any:
-    """An option that names files, once or more."""
+    """A repeatable option that names files."""
     return typer.Option(metavar="FILE", help=meaning, show_default=False)
 
 
-Source = Annotated[list[str] | None, files("Sentences to translate; may be gzip or a pattern.")]
-Target = Annotated[list[str] | None, files("Their translations, line by line.")]
-Tsv = Annotated[list[str] | None, files("Both in one table: TSV, CSV or JSONL.")]
+Source = Annotated[list[str] | None, files("Source sentences; gzip and patterns are allowed.")]
+Target = Annotated[list[str] | None, files("The translations, line by line.")]
+Tsv = Annotated[list[str] | None, files("Source and target in one table: TSV, CSV or JSONL.")]
 PlainText = Annotated[list[str] | None, files("Plain text.")]
 Labelled = Annotated[list[str] | None, files("Texts with labels: TSV, CSV or JSONL.")]
 Settings = Annotated[
@@ -35,45 +35,52 @@ Settings = Annotated[
 ]
 
 
-def named(**given: list[str] | None) -> dict[str, list[str]]:
-    """The files that were given, by the names of [data]."""
-    return {name: paths for name, paths in given.items() if paths}
+def named(**options: list[str] | None) -> dict[str, list[str]]:
+    """The file options that were given, by the names of [data]."""
+    return {name: paths for name, paths in options.items() if paths}
 
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model folder, or a run's, or demo.", callback=folder_of)
+    str, typer.Argument(metavar="MODEL", help="A model folder, a run folder, or demo.", callback=folder_of)
 ]
 Text = Annotated[
     str | None,
     typer.Argument(metavar="[TEXT | -]", help="A text; - reads lines from stdin.", show_default=False),
 ]
-File = Annotated[Path | None, typer.Option(metavar="FILE", help="Read lines from here.", show_default=False)]
+File = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Read lines from a file.", show_default=False)
+]
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write here, not to stdout.", show_default=False)
+    Path | None, typer.Option(metavar="FILE", help="Write to a file instead of stdout.", show_default=False)
 ]
 Window = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Lines sorted by length together.", show_default=False)
+    int | None,
+    typer.Option(metavar="N", min=1, help="Sort so many lines by length at a time.", show_default=False),
 ]
 Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, mps.")]
 Dtype = Annotated[
     str | None, typer.Option(metavar="NAME", help="float32, or bfloat16 on accelerators.", show_default=False)
 ]
 Threads = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default=False)]
-Forbid = Annotated[list[str] | None, typer.Option(help="A word not to use; may be given again.")]
-NoRepeat = Annotated[
-    int | None, typer.Option(metavar="N", help="Never the same N tokens twice.", show_default=False)
+Forbid = Annotated[list[str] | None, typer.Option(help="A word that must not occur; repeatable.")]
+NoRepeatNgramSize = Annotated[
+    int | None, typer.Option(metavar="N", help="No N-gram of tokens occurs twice.", show_default=False)
 ]
-Backwards = Annotated[
+ChannelWeight = Annotated[
     float,
-    typer.Option(metavar="WEIGHT", help="Of the way back, which ranks too; for models trained both ways."),
+    typer.Option(metavar="WEIGHT", help="Noisy-channel reranking; for models trained in both directions."),
 ]
-Datastore = Annotated[
+DatastoreFolder = Annotated[
     str | None,
-    typer.Option(metavar="DIR", help="A folder that regard remember has made.", show_default=False),
+    typer.Option(
+        "--datastore", metavar="DIR", help="kNN-MT: a folder of regard datastore.", show_default=False
+    ),
 ]
 Ablate = Annotated[
     list[str] | None,
-    typer.Option(metavar="PART", help="Switch off a head, cross.1.0, or a part; may be given again."),
+    typer.Option(metavar="PART", help="Ablate a head (cross.1.0) or a part (scaling); repeatable."),
 ]
-Cut = Annotated[bool, typer.Option("--cut", help="Read the beginning of a text that is too long.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print an object a line for programs.")]
+Truncate = Annotated[
+    bool, typer.Option("--truncate", help="Read only the beginning of a text that is too long.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]

@@ -1,4 +1,4 @@
-"""`regard fill`, `regard classify`, `regard embed`: a text in, what a model makes of it out."""
+"""`regard fill`, `regard classify` and `regard embed`: a text in; words, a label or a vector out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.lines import Lines, as_json
-from regard.cli.options import AsJson, Cut, Device, Dtype, File, Model, Out, Text, Threads, Window
+from regard.cli.options import AsJson, Device, Dtype, File, Model, Out, Text, Threads, Truncate, Window
 
 if TYPE_CHECKING:
     from regard.inference.reader import Classified, Filled
@@ -35,7 +35,7 @@ Examples:
 def fill(
     model: Model,
     text: Text = None,
-    top: Annotated[int, typer.Option(help="Words to show for each mask.")] = 5,
+    top: Annotated[int, typer.Option(help="Words shown per mask.")] = 5,
     file: File = None,
     out: Out = None,
     window: Window = None,
@@ -44,19 +44,19 @@ def fill(
     threads: Threads = None,
     json: AsJson = False,
 ) -> None:
-    """Fill the masks of a text, written [MASK], and show the likeliest words for each."""
+    """Fill the masks of a text, written [MASK]."""
     lines = Lines(text, file, out, window)
     from regard.inference.loading import load_for
 
     reader = load_for("fill", model, device, dtype, threads)
-    lines.answer(reader.fill(lines.texts, top=top, window=lines.window), as_json if json else _filled)
+    lines.answer(reader.fill(lines.texts, top=top, window=lines.window), as_json if json else _masks)
 
 
 @commands.command(epilog=CLASSIFY)
 def classify(
     model: Model,
     text: Text = None,
-    cut: Cut = False,
+    truncate: Truncate = False,
     file: File = None,
     out: Out = None,
     window: Window = None,
@@ -65,21 +65,22 @@ def classify(
     threads: Threads = None,
     json: AsJson = False,
 ) -> None:
-    """Tell the label of a text, with its probability."""
+    """Classify a text or lines."""
     lines = Lines(text, file, out, window)
     from regard.inference.loading import load_for
 
     reader = load_for("classify", model, device, dtype, threads)
-    lines.answer(reader.classify(lines.texts, cut=cut, window=lines.window), as_json if json else _classified)
+    classified = reader.classify(lines.texts, truncate=truncate, window=lines.window)
+    lines.answer(classified, as_json if json else _label)
 
 
 @commands.command(epilog=EMBED)
 def embed(
     model: Model,
     text: Text = None,
-    pooling: Annotated[str, typer.Option(help="The mean of all tokens' vectors, or the first.")] = "mean",
-    normalise: Annotated[bool, typer.Option(help="Vectors of length 1, or as they are.")] = True,
-    cut: Cut = False,
+    pooling: Annotated[str, typer.Option(help="mean of all tokens' vectors, or first.")] = "mean",
+    normalise: Annotated[bool, typer.Option(help="Scale vectors to length 1.")] = True,
+    truncate: Truncate = False,
     file: File = None,
     out: Out = None,
     window: Window = None,
@@ -88,31 +89,37 @@ def embed(
     threads: Threads = None,
     json: AsJson = False,
 ) -> None:
-    """Turn a text into a vector; --out with a name that ends in .npy saves an array."""
+    """Turn a text or lines into vectors.
+
+    If the name of --out ends in .npy, it is written as a numpy array.
+    """
     lines = Lines(text, file, out, window)
     from regard.errors import UsageError
     from regard.inference.loading import load_for
 
     as_array = out is not None and out.suffix == ".npy"
     if as_array and json:
-        raise UsageError(f"--out ({out}) is an array, which --json is not; leave one out")
+        raise UsageError(f"--out ({out}) is an array and --json is text; leave one of them out")
     reader = load_for("embed", model, device, dtype, threads)
-    found = reader.embed(lines.texts, pooling=pooling, normalise=normalise, cut=cut, window=lines.window)
-    if as_array:
-        lines.save(found, reader.config.width)
-    else:
-        lines.answer(found, _numbers_as_json if json else _numbers)
-
-
-def _filled(found: Filled) -> list[str]:
-    masks = (
-        ", ".join(f"{each.text.strip()} {each.probability:.4f}" for each in mask) for mask in found.masks
+    vectors = reader.embed(
+        lines.texts, pooling=pooling, normalise=normalise, truncate=truncate, window=lines.window
     )
-    return [found.text, *masks]
+    if as_array:
+        lines.save(vectors, reader.config.width)
+    else:
+        lines.answer(vectors, _numbers_as_json if json else _numbers)
 
 
-def _classified(found: Classified) -> list[str]:
-    return [f"{found.label}\t{found.probability:.4f}"]
+def _masks(filled: Filled) -> list[str]:
+    masks = (
+        ", ".join(f"{choice.text.strip()} {choice.probability:.4f}" for choice in mask)
+        for mask in filled.masks
+    )
+    return [filled.text, *masks]
+
+
+def _label(classified: Classified) -> list[str]:
+    return [f"{classified.label}\t{classified.probability:.4f}"]
 
 
 def _numbers(vector: Any) -> list[str]:

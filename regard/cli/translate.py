@@ -10,14 +10,14 @@ from regard.cli.lines import Lines, as_json, parts_named
 from regard.cli.options import (
     Ablate,
     AsJson,
-    Backwards,
-    Datastore,
+    ChannelWeight,
+    DatastoreFolder,
     Device,
     Dtype,
     File,
     Forbid,
     Model,
-    NoRepeat,
+    NoRepeatNgramSize,
     Out,
     Text,
     Threads,
@@ -25,15 +25,18 @@ from regard.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from regard.inference.rescoring.datastore import Datastore as Folder
+    from regard.inference.rescoring.datastore import Datastore
+    from regard.inference.rescoring.noisy_channel import NoisyChannel
     from regard.inference.translation import Translation
+    from regard.inference.translator import Translator
+    from regard.model.watch import Part
 
 commands = typer.Typer()
 
 EXAMPLES = """\b
 Examples:
   regard translate MODEL "the cat sleeps"            one text
-  regard translate MODEL - --beams 1                 lines from stdin, one out for each in
+  regard translate MODEL - --beams 1                 lines from stdin, one line out for each
   regard translate MODEL --file in.txt --out out.txt
   regard translate MODEL "the cat" --n-best 3 --json
 """
@@ -43,21 +46,21 @@ Examples:
 def translate(
     model: Model,
     text: Text = None,
-    beams: Annotated[int, typer.Option(help="Hypotheses kept while searching; 1 is greedy.")] = 4,
-    n_best: Annotated[int, typer.Option(help="Translations of each text.")] = 1,
-    length_penalty: Annotated[float, typer.Option(help="More favours longer ones.")] = 0.6,
-    backwards: Backwards = 0.0,
-    remembered: Datastore = None,
+    beams: Annotated[int, typer.Option(help="Beam size; 1 is greedy.")] = 4,
+    n_best: Annotated[int, typer.Option(help="Translations per text.")] = 1,
+    length_penalty: Annotated[float, typer.Option(help="A higher value favours longer texts.")] = 0.6,
+    channel_weight: ChannelWeight = 0.0,
+    datastore: DatastoreFolder = None,
     patience: Annotated[
-        float, typer.Option(help="Over when beams times this many have finished; more searches on.")
+        float, typer.Option(help="Stop when beams times this many hypotheses have finished.")
     ] = 1.0,
-    max_length: Annotated[int | None, typer.Option(help="Tokens at most.", show_default=False)] = None,
-    min_length: Annotated[int, typer.Option(help="Tokens at least.")] = 0,
-    prefix: Annotated[str, typer.Option(help="How the translation begins.", show_default=False)] = "",
+    max_length: Annotated[int | None, typer.Option(help="Maximum tokens.", show_default=False)] = None,
+    min_length: Annotated[int, typer.Option(help="Minimum tokens.")] = 0,
+    prefix: Annotated[str, typer.Option(help="The beginning of the translation.", show_default=False)] = "",
     forbid: Forbid = None,
-    no_repeat: NoRepeat = None,
-    split: Annotated[str, typer.Option(help="What to do with a text too long: error, sentences.")] = "error",
-    align: Annotated[bool, typer.Option("--align", help="Show target-source pairs of tokens.")] = False,
+    no_repeat_ngram_size: NoRepeatNgramSize = None,
+    split: Annotated[str, typer.Option(help="For a text that is too long: error or sentences.")] = "error",
+    align: Annotated[bool, typer.Option("--align", help="Add target-source pairs of tokens.")] = False,
     ablate: Ablate = None,
     file: File = None,
     out: Out = None,
@@ -67,41 +70,51 @@ def translate(
     threads: Threads = None,
     json: AsJson = False,
 ) -> None:
-    """Translate a text, or each line of many."""
+    """Translate a text or lines."""
     lines = Lines(text, file, out, window)
     from regard.inference.loading import load_for
 
-    translator = load_for("translate", model, device, dtype, threads)
-    found = translator.translate(
+    translator, parts = load_for("translate", model, device, dtype, threads), parts_named(ablate)
+    translations = translator.translate(
         lines.texts,
         beams=beams,
         n_best=n_best,
         length_penalty=length_penalty,
-        backwards=backwards,
-        remembered=None if remembered is None else _loaded(remembered, device),
         patience=patience,
         max_length=max_length,
         min_length=min_length,
         prefix=prefix,
         forbidden=forbid or (),
-        no_repeat_ngram_size=no_repeat,
+        no_repeat_ngram_size=no_repeat_ngram_size,
         split=split,
         alignment=align,
-        ablate=parts_named(ablate),
+        rescorer=_noisy_channel(translator, channel_weight, parts),
+        blend=_datastore(datastore, device),
+        ablate=parts,
         window=lines.window,
     )
-    lines.answer(found, as_json if json else lambda each: _columns(each, n_best, align))
+    lines.answer(translations, as_json if json else lambda translation: _columns(translation, n_best, align))
 
 
-def _loaded(remembered: str, device: str) -> Folder:
+def _noisy_channel(translator: Translator, weight: float, ablate: list[Part]) -> NoisyChannel | None:
+    if not weight:
+        return None
+    from regard.inference.rescoring.noisy_channel import NoisyChannel
+
+    return NoisyChannel(translator, weight, ablate)
+
+
+def _datastore(folder: str | None, device: str) -> Datastore | None:
+    if folder is None:
+        return None
     from regard.inference.rescoring.datastore import Datastore
 
-    return Datastore.load(remembered, device)
+    return Datastore.load(folder, device)
 
 
-def _columns(found: Translation, n_best: int, align: bool) -> list[str]:
-    """As many texts as were asked for, and the pairs of an alignment; empty where there is none."""
-    texts = [found.text, *(other.text for other in found.others)]
-    pairs = [] if found.alignment is None else found.alignment.pairs
+def _columns(translation: Translation, n_best: int, align: bool) -> list[str]:
+    """The n best texts, empty if there are fewer, and the pairs of the alignment."""
+    texts = [translation.text, *(other.text for other in translation.others)]
+    pairs = [] if translation.alignment is None else translation.alignment.pairs
     aligned = [" ".join(f"{target}-{source}" for target, source in pairs)] if align else []
     return [*texts, *[""] * (n_best - len(texts)), *aligned]

@@ -63,7 +63,7 @@ class Alignment:
         words = self.weights[layer, head, : len(self.target) - self.ended, :-1]
         return list(enumerate(words.argmax(axis=1).tolist()))
 
-    def as_data(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The head that aligns best and its pairs, in values that JSON can hold."""
         return {
             "layer": self.layer,

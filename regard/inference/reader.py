@@ -1,10 +1,10 @@
-"""Reader: a text in, what it means out: hidden words, a label, vectors."""
+"""Reader: a text in; hidden words, a label or vectors out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -18,44 +18,47 @@ if TYPE_CHECKING:
     from regard.model.transformer import EncoderOnly
 
 POOLINGS = ("mean", "first")
-FILLING = ("masked", "words")  # the outputs of models that guess words
+FILLING = ("masked", "words")  # the outputs of models that predict words
+
+Result = TypeVar("Result")
+ReadText = Callable[[Label, str, list[int]], list[np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A text with its masks filled by the likeliest token of each, and for each mask the best few."""
+    """A text with each mask replaced by its likeliest token, and the likeliest tokens of each mask."""
 
     text: str
     masks: tuple[tuple[Choice, ...], ...]
 
-    def as_data(self) -> dict[str, Any]:
-        """The same in values that JSON can hold."""
+    def as_dict(self) -> dict[str, Any]:
+        """The text and the choices as JSON values."""
         return {"text": self.text, "masks": [[vars(choice) for choice in mask] for mask in self.masks]}
 
 
 @dataclass(frozen=True)
 class Classified:
-    """The likeliest label of a text, and the probability of each."""
+    """The likeliest label of a text, and the probability of each label."""
 
     label: str
     probability: float
     probabilities: dict[str, float]
 
-    def as_data(self) -> dict[str, Any]:
-        """The same in values that JSON can hold."""
+    def as_dict(self) -> dict[str, Any]:
+        """The label and the probabilities as JSON values."""
         return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False)
 class TokenVectors:
-    """A contextual vector for each piece of a text."""
+    """The contextual vector of each piece of a text."""
 
     pieces: tuple[Piece, ...]
-    vectors: np.ndarray  # one row a piece
+    vectors: np.ndarray  # one row per piece
 
 
 class Reader:
-    """A trained model that reads. It keeps nothing between calls, so threads may share it."""
+    """A trained model that reads. It keeps no state between calls, so threads may share it."""
 
     def __init__(self, model: EncoderOnly, tokenizer: Tokenizer, labels: Sequence[str] = ()):
         self.model, self.tokenizer = model, tokenizer
@@ -70,84 +73,124 @@ class Reader:
 
     @property
     def config(self) -> ModelConfig:
-        """The shape of the model."""
+        """The model's configuration."""
         return self.model.config
 
     @property
     def fills(self) -> bool:
-        """Whether it guesses hidden words, so that a mask written in a text is one."""
+        """Whether the model predicts masked words."""
         return self.config.output in FILLING
 
+    @overload
+    def fill(  # pyright: ignore[reportOverlappingOverload] a str is also a sequence of str
+        self, text: str, *, top: int = 5, batch_tokens: int = BUDGET, window: int = WINDOW
+    ) -> Filled: ...
+    @overload
     def fill(
-        self,
-        text: str | Iterable[str],
-        *,
-        top: int = 5,
-        batch_tokens: int = BUDGET,
-        window: int = WINDOW,
-    ) -> Any:
-        """What each mask of a text hides: a Filled of a string, a list of them for a sequence.
+        self, text: Sequence[str], *, top: int = 5, batch_tokens: int = BUDGET, window: int = WINDOW
+    ) -> list[Filled]: ...
+    @overload
+    def fill(
+        self, text: Iterable[str], *, top: int = 5, batch_tokens: int = BUDGET, window: int = WINDOW
+    ) -> Iterator[Filled]: ...
+    def fill(
+        self, text: str | Iterable[str], *, top: int = 5, batch_tokens: int = BUDGET, window: int = WINDOW
+    ) -> Filled | list[Filled] | Iterator[Filled]:
+        """Predict the masked words of a string, a sequence (to a list) or another iterable (to an iterator).
 
-        A mask is written as the tokenizer writes it, such as [MASK]. Any other iterable gives an iterator.
+        A mask is written as the tokenizer writes it, such as [MASK]. `top` is the number of choices per mask.
         """
-        self._needs("fill", *FILLING)
+        self._check_output("fill", *FILLING)
         check_count(top)
 
         def read(label: Label, text: str, ids: list[int]) -> list[np.ndarray]:
             if self.tokenizer.mask not in ids:
                 raise UsageError(f"{label} has no mask; write {self._mask_name} where a word is missing")
-            return [self._row(label, ids, None)]
+            return [self._row(label, ids, "shorten it")]
 
         def answer(rows: list[np.ndarray]) -> list[Filled]:
             from regard.inference.scoring import word_probabilities
 
-            places = [np.flatnonzero(row == self.tokenizer.mask) for row in rows]
-            found = word_probabilities(self.model, rows, places)
-            return [self._filled(*each, top) for each in zip(rows, places, found, strict=True)]
+            positions = [np.flatnonzero(row == self.tokenizer.mask) for row in rows]
+            probabilities = word_probabilities(self.model, rows, positions)
+            return [self._filled(*mask, top) for mask in zip(rows, positions, probabilities, strict=True)]
 
         def encode(texts: Sequence[str]) -> list[list[int]]:
             return [self.tokenizer.encode(text, with_mask=True) for text in texts]
 
-        return self._job(encode, read, answer, batch_tokens, window).run(text)
+        return Job(encode, read, len, answer, _first, batch_tokens, window).run(text)
 
+    @overload
+    def classify(  # pyright: ignore[reportOverlappingOverload] a str is also a sequence of str
+        self, text: str, *, truncate: bool = False, batch_tokens: int = BUDGET, window: int = WINDOW
+    ) -> Classified: ...
+    @overload
+    def classify(
+        self, text: Sequence[str], *, truncate: bool = False, batch_tokens: int = BUDGET, window: int = WINDOW
+    ) -> list[Classified]: ...
+    @overload
+    def classify(
+        self, text: Iterable[str], *, truncate: bool = False, batch_tokens: int = BUDGET, window: int = WINDOW
+    ) -> Iterator[Classified]: ...
     def classify(
         self,
         text: str | Iterable[str],
         *,
-        cut: bool = False,
+        truncate: bool = False,
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
-    ) -> Any:
-        """The label of a text with probabilities: a Classified of a string, a list of them for a sequence.
+    ) -> Classified | list[Classified] | Iterator[Classified]:
+        """Classify a string, a sequence (to a list) or any other iterable (to an iterator).
 
-        `cut` reads the beginning of a text that is longer than the model reads, which is an error otherwise.
-        Any other iterable gives an iterator.
+        `truncate` reads the beginning of a text longer than the context, which is otherwise an error.
         """
-        self._needs("classify", "classes")
+        self._check_output("classify", "classes")
 
         def answer(rows: list[np.ndarray]) -> list[Classified]:
             from regard.inference.scoring import class_probabilities
 
-            return [self._classified(each) for each in class_probabilities(self.model, rows)]
+            return [self._classified(row) for row in class_probabilities(self.model, rows)]
 
-        encode = self.tokenizer.encode_batch
-        return self._job(encode, self._reading(cut), answer, batch_tokens, window).run(text)
+        encode, read = self.tokenizer.encode_batch, self._read_text(truncate)
+        return Job(encode, read, len, answer, _first, batch_tokens, window).run(text)
 
+    @overload
+    def embed(  # pyright: ignore[reportOverlappingOverload] a str is also a sequence of str
+        self,
+        texts: str | Sequence[str],
+        *,
+        pooling: str = "mean",
+        normalise: bool = True,
+        truncate: bool = False,
+        batch_tokens: int = BUDGET,
+        window: int = WINDOW,
+    ) -> np.ndarray: ...
+    @overload
+    def embed(
+        self,
+        texts: Iterable[str],
+        *,
+        pooling: str = "mean",
+        normalise: bool = True,
+        truncate: bool = False,
+        batch_tokens: int = BUDGET,
+        window: int = WINDOW,
+    ) -> Iterator[np.ndarray]: ...
     def embed(
         self,
         texts: str | Iterable[str],
         *,
         pooling: str = "mean",
         normalise: bool = True,
-        cut: bool = False,
+        truncate: bool = False,
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
-    ) -> Any:
-        """A vector for a text, or one row a text for a sequence; any other iterable gives an iterator.
+    ) -> np.ndarray | Iterator[np.ndarray]:
+        """A vector for a string, one row per text for a sequence, an iterator for any other iterable.
 
-        pooling      "mean" of the vectors of all tokens, start and end among them, or the "first" one
-        normalise    whether a vector has length 1
-        cut          read the beginning of a text that is longer than the model reads
+        pooling      "mean" of the vectors of all tokens, start and end included, or the "first" vector
+        normalise    scale each vector to length 1
+        truncate     read the beginning of a text longer than the context, which is otherwise an error
         """
         if pooling not in POOLINGS:
             raise UnknownName(f"unknown pooling {pooling!r}; {nearest(pooling, POOLINGS)}")
@@ -155,44 +198,37 @@ class Reader:
         def answer(rows: list[np.ndarray]) -> list[np.ndarray]:
             from regard.inference.scoring import vectors
 
-            return [_pooled(each, pooling, normalise) for each in vectors(self.model, rows)]
+            return [_pooled(row, pooling, normalise) for row in vectors(self.model, rows)]
 
-        job = self._job(self.tokenizer.encode_batch, self._reading(cut), answer, batch_tokens, window)
-        found = job.run(texts)
-        if not isinstance(found, list):
-            return found
-        return np.stack(found) if found else np.empty((0, self.config.width), np.float32)
+        encode, read = self.tokenizer.encode_batch, self._read_text(truncate)
+        vectors = Job(encode, read, len, answer, _first, batch_tokens, window).run(texts)
+        if not isinstance(vectors, list):
+            return vectors
+        return np.stack(vectors) if vectors else np.empty((0, self.config.width), np.float32)
 
-    def vectors(self, text: str, *, cut: bool = False) -> TokenVectors:
+    def vectors(self, text: str, *, truncate: bool = False) -> TokenVectors:
         """The contextual vector of each piece of a text."""
         from regard.inference.scoring import vectors
 
         pieces = self.tokenizer.tokens(text)
-        row = self._row(Label(1, alone=True), [piece.id for piece in pieces], cut)
+        row = self._read_text(truncate)(Label(), text, [piece.id for piece in pieces])[0]
         return TokenVectors(tuple(pieces[: len(row) - 2]), vectors(self.model, [row])[0][1:-1])
 
-    def _job(
-        self,
-        encode: Callable[[Sequence[str]], list[list[int]]],
-        read: Callable[[Label, str, list[int]], list[np.ndarray]],
-        answer: Callable[[list[np.ndarray]], list[Any]],
-        batch_tokens: int,
-        window: int,
-    ) -> Job[np.ndarray, Any, Any]:
-        return Job(encode, read, len, answer, lambda text, rows, found: found[0], batch_tokens, window)
+    def _read_text(self, truncate: bool) -> ReadText:
+        def read(label: Label, text: str, ids: list[int]) -> list[np.ndarray]:
+            ids = ids[: self.config.context - 2] if truncate else ids
+            return [self._row(label, ids, "shorten it, or set truncate")]
 
-    def _reading(self, cut: bool) -> Callable[[Label, str, list[int]], list[np.ndarray]]:
-        return lambda label, text, ids: [self._row(label, ids, cut)]
+        return read
 
-    def _row(self, label: Label, ids: list[int], cut: bool | None) -> np.ndarray:
-        """Ids between start and end, as the model was trained; None where a cut could lose what is asked."""
-        most = self.config.context - 2
-        if len(ids) > most and not cut:
-            way = "shorten it" if cut is None else "shorten it, or let it be cut"
-            raise ShapeError(f"{label} has {len(ids):,} tokens and this model reads {most:,}; {way}")
-        return np.array([self.tokenizer.start, *ids[:most], self.tokenizer.end])
+    def _row(self, label: Label, ids: list[int], advice: str) -> np.ndarray:
+        """The ids between start and end, as in training."""
+        limit = self.config.context - 2
+        if len(ids) > limit:
+            raise ShapeError(f"{label} has {len(ids):,} tokens and this model reads {limit:,}; {advice}")
+        return np.array([self.tokenizer.start, *ids, self.tokenizer.end])
 
-    def _needs(self, task: str, *outputs: str) -> None:
+    def _check_output(self, task: str, *outputs: str) -> None:
         if self.config.output not in outputs:
             raise UsageError(
                 f"this model gives {self.config.output} and cannot {task}; use one that gives {outputs[0]}"
@@ -200,23 +236,27 @@ class Reader:
 
     @property
     def _mask_name(self) -> str:
-        known = SPELLINGS["mask"]
-        mask = self.tokenizer.mask
-        return next((name for name in known if mask in self.tokenizer.encode(name, with_mask=True)), known[0])
+        names, mask = SPELLINGS["mask"], self.tokenizer.mask
+        return next((name for name in names if mask in self.tokenizer.encode(name, with_mask=True)), names[0])
 
-    def _filled(self, row: np.ndarray, places: np.ndarray, found: np.ndarray, top: int) -> Filled:
-        whole = row.copy()
-        whole[places] = found.argmax(1)
+    def _filled(self, row: np.ndarray, positions: np.ndarray, probabilities: np.ndarray, top: int) -> Filled:
+        filled = row.copy()
+        filled[positions] = probabilities.argmax(1)
         masks = [
-            tuple(choices(self.tokenizer, each, top, whole[1:place].tolist()))
-            for place, each in zip(places.tolist(), found, strict=True)
+            tuple(choices(self.tokenizer, mask, top, filled[1:position].tolist()))
+            for position, mask in zip(positions.tolist(), probabilities, strict=True)
         ]
-        return Filled(self.tokenizer.decode(whole.tolist()), tuple(masks))
+        return Filled(self.tokenizer.decode(filled.tolist()), tuple(masks))
 
     def _classified(self, probabilities: np.ndarray) -> Classified:
         best = int(probabilities.argmax())
-        named = dict(zip(self.labels, probabilities.tolist(), strict=True))
-        return Classified(self.labels[best], float(probabilities[best]), named)
+        by_label = dict(zip(self.labels, probabilities.tolist(), strict=True))
+        return Classified(self.labels[best], float(probabilities[best]), by_label)
+
+
+def _first(text: str, rows: list[np.ndarray], results: list[Result]) -> Result:
+    """A text is one row, so it has one result."""
+    return results[0]
 
 
 def _pooled(vectors: np.ndarray, pooling: str, normalise: bool) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Translation: what a Translator gives back, and how the parts of a long text become one again."""
+"""Translation: the result of a Translator, and the translation of a long text joined from its parts."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'’”»)\]]*\Z")
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A text or a part of one: its ids, the end among them, the white space behind it, and its place."""
+    """A text, or a part of one that was split."""
 
     text: str
-    ids: np.ndarray
-    gap: str = ""
-    place: int = 0
+    ids: np.ndarray  # with the end token
+    gap: str = ""  # the white space after the part
+    part: int = 0  # the index of the part
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A text in the other language and what the model thinks of it.
+    """A translated text with its scores.
 
-    `score` is the log-probability of the tokens that were not given, the end among them; `rank_score` is
-    it divided by the length penalty. `reason` says why it is over: end, length, stuck, or empty. With
-    n_best, `others` are those that rank below. Where the way back was asked for, `back_score` is the
-    log-probability of the source given this, and `rank_score` has its share of it. A text that was split has
-    `parts`, whose scores add up and which alone have others, alignments and trees.
+    `score` is the log-probability of the generated tokens, the end token included. `rank_score` is the score
+    divided by the length penalty. `reason` says why generation stopped: end, length, stuck or empty. With
+    n_best, `others` are the translations that rank lower. A Rescorer may change `rank_score`; noisy-channel
+    reranking also sets `channel_score`, the log-probability of the source given the translation. A text that
+    was split has `parts`. Its scores are the sums of theirs, and only they have others, alignments and trees.
     """
 
     text: str
@@ -48,42 +48,56 @@ class Translation:
     alignment: Alignment | None = field(default=None, compare=False, repr=False)
     tree: Tree | None = field(default=None, compare=False, repr=False)
     parts: tuple[Translation, ...] = field(default=(), repr=False)
-    back_score: float | None = None
+    channel_score: float | None = None
 
-    def as_data(self) -> dict[str, Any]:
-        """The same in values that JSON can hold."""
-        told = {name: getattr(self, name) for name in ("text", "score", "rank_score", "reason")}
-        if self.back_score is not None:
-            told["back_score"] = self.back_score
-        told["tokens"] = [vars(token) for token in self.tokens]
+    def as_dict(self) -> dict[str, Any]:
+        """The translation as JSON values."""
+        values = {name: getattr(self, name) for name in ("text", "score", "rank_score", "reason")}
+        if self.channel_score is not None:
+            values["channel_score"] = self.channel_score
+        values["tokens"] = [vars(token) for token in self.tokens]
         for name in ("others", "parts"):
             if getattr(self, name):
-                told[name] = [each.as_data() for each in getattr(self, name)]
+                values[name] = [translation.as_dict() for translation in getattr(self, name)]
         if self.alignment is not None:
-            told["alignment"] = self.alignment.as_data()
+            values["alignment"] = self.alignment.as_dict()
         if self.tree is not None:
-            told["tree"] = self.tree.as_data()
-        return told
+            values["tree"] = self.tree.as_dict()
+        return values
 
 
-def empty(tokenizer: Tokenizer) -> Translation:
-    """The translation of nothing, and of white space."""
+def empty_translation(tokenizer: Tokenizer) -> Translation:
+    """The translation of a blank text."""
     return Translation("", 0.0, 0.0, Tokens(tokenizer, [], []), "empty")
 
 
-def told(answer: Answer, tokenizer: Tokenizer) -> Translation:
+def translation_of(answer: Answer, tokenizer: Tokenizer) -> Translation:
     """The best result of a search, with the others."""
-    forced = answer.request.prefix[1:]
-    best, *others = [_of_result(result, forced, tokenizer) for result in answer.results]
+    forced = answer.request.prefix[1:].tolist()
+    best, *others = [_translation(result, forced, tokenizer) for result in answer.results]
     return replace(best, others=tuple(others), tree=answer.tree)
 
 
-def joined(parts: Sequence[Translation], gaps: Sequence[str]) -> Translation:
-    """The translations of a text's parts as one, with the white space that stood between them.
+def _translation(result: Result, forced: list[int], tokenizer: Tokenizer) -> Translation:
+    return Translation(
+        tokenizer.decode([*forced, *result.content.tolist()]),
+        result.score,
+        result.rank_score,
+        Tokens(tokenizer, [*forced, *result.ids.tolist()], result.log_probabilities.tolist(), len(forced)),
+        result.reason,
+    )
 
-    Where none stood, as between Chinese sentences, a space follows a sentence of a language that has spaces.
+
+def join_parts(parts: Sequence[Translation], gaps: Sequence[str]) -> Translation:
+    """Join the translations of a text's parts with the white space between the parts.
+
+    If there was none, as between Chinese sentences, a space follows a sentence of a language that has spaces.
     """
-    gaps = _with_spaces([part.text for part in parts], gaps)
+    gaps = [
+        gap or (" " if _SENTENCE_END.search(part.text) and following[:1].isalnum() else "")
+        for part, gap, following in zip(parts, gaps, [*(part.text for part in parts[1:]), ""], strict=True)
+    ]
+    channel_scores = [part.channel_score for part in parts if part.channel_score is not None]
     return Translation(
         "".join(part.text + gap for part, gap in zip(parts, gaps, strict=True)),
         sum(part.score for part in parts),
@@ -91,29 +105,5 @@ def joined(parts: Sequence[Translation], gaps: Sequence[str]) -> Translation:
         Tokens.joined([part.tokens for part in parts], gaps),
         next((part.reason for part in parts if part.reason not in ("end", "empty")), "end"),
         parts=tuple(parts),
-        back_score=_sum([part.back_score for part in parts]),
-    )
-
-
-def _with_spaces(texts: Sequence[str], gaps: Sequence[str]) -> list[str]:
-    """The gap behind each text."""
-    return [
-        gap or (" " if _SENTENCE_END.search(text) and following[:1].isalnum() else "")
-        for text, gap, following in zip(texts, gaps, [*texts[1:], ""], strict=True)
-    ]
-
-
-def _sum(scores: Sequence[float | None]) -> float | None:
-    there = [score for score in scores if score is not None]
-    return sum(there) if there else None
-
-
-def _of_result(result: Result, forced: np.ndarray, tokenizer: Tokenizer) -> Translation:
-    given, ids = forced.tolist(), result.ids.tolist()
-    return Translation(
-        tokenizer.decode([*given, *result.content.tolist()]),
-        result.score,
-        result.rank_score,
-        Tokens(tokenizer, [*given, *ids], result.log_probabilities.tolist(), len(given)),
-        result.reason,
+        channel_score=sum(channel_scores) if channel_scores else None,
     )

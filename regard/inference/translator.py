@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
 
 from regard.engine.stepper import Stepper
 from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
 from regard.inference.alignment import Alignment
-from regard.inference.rescoring.noisy_channel import Backwards, check_backwards
 from regard.inference.search.beam import Beam, BeamSettings
 from regard.inference.search.constraints import Constraints
 from regard.inference.search.constraints import length_penalty as penalty_of
@@ -21,211 +20,150 @@ from regard.inference.search.requests import Request, check_numbers
 from regard.inference.search.sampling import Sampling
 from regard.inference.sentences import split_to_fit
 from regard.inference.tokens import Choice, Tokens, choices, pieces, spellings
-from regard.inference.translation import Source, Translation, empty, joined, told
+from regard.inference.translation import Source, Translation, empty_translation, join_parts, translation_of
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
 from regard.text.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
-    from regard.inference.rescoring.datastore import Datastore
+    from torch import Tensor
+
     from regard.model.config import ModelConfig
     from regard.model.transformer import EncoderDecoder
     from regard.model.watch import Part
 
 
 SPLITS = ("error", "sentences")
-LONGER = 50  # a translation may have so many tokens more than its source (section 6.1)
+EXTRA_LENGTH = 50  # section 6.1: a translation has at most so many tokens more than its source
+NO_MAX_LENGTH = 1 << 16  # then EXTRA_LENGTH holds
 
 
-@dataclass(frozen=True)
-class Translating:
-    """What one call wants; `by_source` lets the longest translation go by the length of its source."""
+class Rescorer(Protocol):
+    """Reranks hypotheses after the search: n-best lists in, n-best lists out."""
 
-    tokenizers: Tokenizers
-    context: int
-    settings: BeamSettings
-    by_source: bool
-    prefix: list[int]
+    def __call__(
+        self, sources: Sequence[Source], n_best: Sequence[Sequence[Translation]], settings: BeamSettings
+    ) -> list[list[Translation]]:
+        """The hypotheses of each source, the best first."""
+        ...
+
+
+class Blend(Protocol):
+    """Changes the distribution of every step, behind the model's head."""
+
+    def check(self, model: EncoderDecoder) -> None:
+        """Raise if it cannot be used with this model."""
+        ...
+
+    def __call__(self, hidden: Tensor, log_probabilities: Tensor) -> Tensor:
+        """Hidden states R D and log-probabilities R V to log-probabilities R V."""
+        ...
+
+
+StepperFactory = Callable[["EncoderDecoder", "Sequence[Part]", "Blend | None"], Stepper]
+
+
+class SearchOptions(TypedDict, total=False):
+    """The fields of BeamSettings that `translate` also takes as keywords."""
+
+    beams: int
+    n_best: int
+    length_penalty: float
+    patience: float | None
+    max_length: int | None
+    min_length: int
+    no_repeat_ngram_size: int | None
+    tree: bool
+
+
+class TranslationOptions(SearchOptions, total=False):
+    """The keywords of `translate`."""
+
+    prefix: str
+    forbidden: Sequence[str]
     split: str
-    stepper: Callable[[], Stepper]
-
-    def __post_init__(self):
-        if self.split not in SPLITS:
-            raise UnknownName(f"unknown split {self.split!r}; {nearest(self.split, SPLITS)}")
-        if self._room < 1:
-            raise SettingError(
-                f"prefix ({len(self.prefix)} tokens) fills the {self.context} that this model has; shorten it"
-            )
-        if self.settings.min_length > self._room:
-            raise SettingError(
-                f"min_length ({self.settings.min_length}) must not be above {self._room}, the tokens that go "
-                "into this model behind the prefix; lower it"
-            )
-
-    def read(self, label: Label, text: str, ids: list[int]) -> list[Source]:
-        """What is translated of a text: all of it, its parts, or nothing where it is blank."""
-        if not ids or not text.strip():
-            return []
-        if self._fits(ids):
-            return [self._source(text, ids)]
-        if self.split == "error":
-            raise ShapeError(
-                f"{label} has {len(ids):,} tokens and this model reads {self.context - 1:,}; "
-                "shorten it, or set split to sentences"
-            )
-        return self._parts(label, text)
-
-    def size(self, source: Source) -> int:
-        """What a source costs: its tokens, for every beam."""
-        return len(source.ids) * self.settings.beams
-
-    def answer(self, sources: list[Source]) -> list[Translation]:
-        """The translation of each source."""
-        search = Sampling(self.stepper()) if self._is_greedy else Beam(self.stepper())
-        answers = run(search, [self._request(source) for source in sources])
-        return [told(answer, self.tokenizers.target) for answer in answers]
-
-    def join(self, text: str, sources: Sequence[Source], found: Sequence[Translation]) -> Translation:
-        """The translation of a text from those of its sources."""
-        if not found:
-            return empty(self.tokenizers.target)
-        if len(found) == 1:
-            return found[0]
-        return joined(found, [source.gap for source in sources])
-
-    @property
-    def _is_greedy(self) -> bool:
-        return self.settings.beams == 1 and not self.settings.tree
-
-    @cached_property
-    def _limits(self) -> Constraints:
-        """What the search is told: a beam of one needs no more than the limits that hold for any search."""
-        if not self._is_greedy:
-            return self.settings
-        return Constraints(**self.settings.model_dump(include=set(Constraints.model_fields)))
-
-    @property
-    def _room(self) -> int:
-        """How many tokens can be generated at most."""
-        return self.context - 1 - len(self.prefix)
-
-    def _fits(self, ids: list[int]) -> bool:
-        return len(ids) < self.context
-
-    def _source(self, text: str, ids: list[int], gap: str = "", place: int = 0) -> Source:
-        return Source(text, np.array([*ids, self.tokenizers.source.end]), gap, place)
-
-    def _parts(self, label: Label, text: str) -> list[Source]:
-        encode = self.tokenizers.source.encode
-        parts = split_to_fit(text, lambda part: self._fits(encode(part)))
-        encoded = self.tokenizers.source.encode_batch([part.text for part in parts])
-        if not all(map(self._fits, encoded)):
-            raise ShapeError(f"{label} has a character of more tokens than this model reads; leave it out")
-        pairs = enumerate((part, ids) for part, ids in zip(parts, encoded, strict=True) if ids)
-        return [self._source(part.text, ids, part.gap, place) for place, (part, ids) in pairs]
-
-    def _request(self, source: Source) -> Request:
-        """The prefix begins the first part of a text alone."""
-        prefix = [self.tokenizers.target.start, *(self.prefix if source.place == 0 else [])]
-        longest = min(self.settings.max_length, self._room)
-        if self.by_source:
-            longest = min(longest, max(len(source.ids) + LONGER, self.settings.min_length))
-        return Request(np.array(prefix), self._limits.changed(max_length=longest), source.ids)
-
-
-LONGEST = 1 << 16
+    alignment: bool
+    rescorer: Rescorer | None
+    blend: Blend | None
+    ablate: Part | Iterable[Part]
+    batch_tokens: int
+    window: int
 
 
 class Translator:
-    """A trained model that translates. It keeps nothing between calls, so threads may share it."""
+    """A trained model that translates. It keeps no state between calls, so threads may share it.
 
-    def __init__(self, model: EncoderDecoder, tokenizers: Tokenizers):
+    `stepper` makes what the search steps: by default the torch model, see `regard.engine`.
+    """
+
+    def __init__(self, model: EncoderDecoder, tokenizers: Tokenizers, stepper: StepperFactory | None = None):
         self.model, self.tokenizers = model, tokenizers
+        self._stepper = stepper or _torch_stepper
 
     @property
     def config(self) -> ModelConfig:
-        """The shape of the model."""
+        """The model's configuration."""
         return self.model.config
 
+    @overload
+    def translate(  # pyright: ignore[reportOverlappingOverload] a str is also a sequence of str
+        self, text: str, settings: BeamSettings | None = None, **options: Unpack[TranslationOptions]
+    ) -> Translation: ...
+    @overload
+    def translate(
+        self, text: Sequence[str], settings: BeamSettings | None = None, **options: Unpack[TranslationOptions]
+    ) -> list[Translation]: ...
+    @overload
+    def translate(
+        self, text: Iterable[str], settings: BeamSettings | None = None, **options: Unpack[TranslationOptions]
+    ) -> Iterator[Translation]: ...
     def translate(
         self,
         text: str | Iterable[str],
+        settings: BeamSettings | None = None,
         *,
-        beams: int = 4,
-        n_best: int = 1,
-        length_penalty: float = 0.6,
-        backwards: float = 0.0,
-        remembered: Datastore | None = None,
-        patience: float | None = 1.0,
-        max_length: int | None = None,
-        min_length: int = 0,
         prefix: str = "",
         forbidden: Sequence[str] = (),
-        no_repeat_ngram_size: int | None = None,
         split: str = "error",
         alignment: bool = False,
-        tree: bool = False,
+        rescorer: Rescorer | None = None,
+        blend: Blend | None = None,
         ablate: Part | Iterable[Part] = (),
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
-    ) -> Any:
-        """A Translation of a string, a list of them for a sequence, an iterator for any other iterable.
+        **search: Unpack[SearchOptions],
+    ) -> Translation | list[Translation] | Iterator[Translation]:
+        """Translate a string, a sequence (to a list) or any other iterable (to an iterator).
 
-        beams, n_best     hypotheses kept while searching (1 is greedy), and how many are given back
-        length_penalty    the exponent of section 6.1; 0 ranks by log-probability alone
-        backwards         weight of how well the source is said again from a translation, for a model trained
-                          both ways; 0 leaves it out
-        remembered        known translations that have a say at every step; `remember` makes them
-        patience          how many hypotheses must finish, in beams; see BeamSettings
-        max_length        tokens at most, the end among them; 50 more than the source where none is given
-        prefix            how the translation begins
-        forbidden         words that it must not hold; no_repeat_ngram: so many tokens never stand twice
-        split             what becomes of a text longer than the model reads: an "error", or "sentences"
-        alignment, tree   give these as well
+        settings          how to search; keywords such as beams, n_best and length_penalty replace its fields.
+                          Without max_length a translation has at most 50 tokens more than its source
+        prefix            the beginning of the translation
+        forbidden         words that the translation must not contain
+        split             what to do with a text longer than the context: raise an "error", or "sentences"
+        alignment         align each translation with its source
+        rescorer          reranks the hypotheses, e.g. NoisyChannel
+        blend             changes the distribution of every step, e.g. a Datastore (kNN-MT)
         ablate            parts to ablate, such as ("cross", layer, head) or "scaling"
-        batch_tokens      computed together; window: so many texts are sorted by length
+        batch_tokens      tokens per batch; window: how many texts are sorted by length together
 
-        A text of white space alone has the empty translation. In float32 the text of a translation does
-        not depend on its neighbours.
+        A blank text has the empty translation. In float32 the text of a translation does not depend on the
+        other texts of its batch.
         """
         from regard.model.watch import parts_of
 
-        switched = parts_of(ablate)
-        settings = BeamSettings(
-            beams=beams,
-            n_best=n_best,
-            patience=patience,
-            tree=tree,
-            max_length=LONGEST if max_length is None else max_length,
-            min_length=min_length,
-            end=(self.tokenizers.target.end,),
-            forbidden=spellings(self.tokenizers.target, forbidden),
-            no_repeat_ngram_size=no_repeat_ngram_size,
-            length_penalty=length_penalty,
-        )
-        check_backwards(backwards, beams, self.tokenizers)
-        self._check_remembered(remembered)
-        way_back = Backwards(backwards, self.model, self.tokenizers, length_penalty, switched)
-        if backwards:
-            settings = settings.changed(n_best=beams)  # all are judged, however few are given back
-        task = Translating(
-            self.tokenizers,
-            self.config.context,
-            settings,
-            max_length is None,
+        if blend is not None:
+            blend.check(self.model)
+        task = _TranslationTask(
+            self,
+            self._settings(settings, search, forbidden),
             self.tokenizers.target.encode(prefix),
             split,
-            lambda: self._stepper(switched, remembered),
+            alignment,
+            parts_of(ablate),
+            rescorer,
+            blend,
         )
-
-        def answer(sources: list[Source]) -> list[Translation]:
-            found = task.answer(sources)
-            if backwards:
-                found = way_back.ranked(sources, found, n_best)
-            return self._aligned(sources, found, switched) if alignment else found
-
-        job = Job(
-            self.tokenizers.source.encode_batch, task.read, task.size, answer, task.join, batch_tokens, window
-        )
+        encode = self.tokenizers.source.encode_batch
+        job = Job(encode, task.read, task.size, task.answer, task.join, batch_tokens, window)
         return job.run(text)
 
     def score(
@@ -234,41 +172,43 @@ class Translator:
         translation: str | Translation,
         *,
         length_penalty: float = 0.6,
-        remembered: Datastore | None = None,
+        blend: Blend | None = None,
         ablate: Part | Iterable[Part] = (),
     ) -> Translation:
-        """What the model thinks of a given translation: the same with the score of a forced pass.
+        """Score a given translation by a teacher-forced pass.
 
-        A string is scored with the end behind it, a Translation as the tokens that it has, given ones too.
+        A string is scored with the end token. A Translation is scored with all its tokens, also forced ones.
         """
         from regard.inference.scoring import forced
 
-        target, ids = self.tokenizers.target, self._ids(translation)
-        source = self._source("the text", text)
-        self._check_remembered(remembered)
-        chances = forced(self.model, [[target.start, *ids[:-1]]], [ids], [source], ablate, remembered)[0]
-        score = float(np.cumsum(chances, dtype=np.float64)[-1])
+        target, ids = self.tokenizers.target, self._target_ids(translation)
+        source = self._source_ids(text)
+        if blend is not None:
+            blend.check(self.model)
+        inputs = [[target.start, *ids[:-1]]]
+        log_probabilities = forced(self.model, inputs, [ids], [source], ablate, blend)[0]
+        score = float(np.cumsum(log_probabilities, dtype=np.float64)[-1])
         return Translation(
             translation if isinstance(translation, str) else translation.text,
             score,
             score / penalty_of(len(ids), length_penalty),
-            Tokens(target, ids, chances.tolist()),
+            Tokens(target, ids, log_probabilities.tolist()),
             "scored",
         )
 
     def align(
         self, text: str, translation: str | Translation, *, ablate: Part | Iterable[Part] = ()
     ) -> Alignment:
-        """Which token of a text each token of its translation came from, by one forced pass."""
+        """Align each token of a translation with a token of the text, by a teacher-forced pass."""
         from regard.inference.scoring import cross_weights
 
-        target, ids = self.tokenizers.target, self._ids(translation)
-        source = self._source("the text", text)
+        target, ids = self.tokenizers.target, self._target_ids(translation)
+        source = self._source_ids(text)
         if len(source) == 1:
             raise UsageError("the text is empty, so nothing can be aligned with it; give one that has words")
         weights = cross_weights(self.model, source, [target.start, *ids[:-1]], ablate)
-        read = [piece.text for piece in self.tokenizers.source.tokens(text)]
-        return Alignment((*read, ""), tuple(pieces(target, ids)), weights, ids[-1] == target.end)
+        source_texts = [piece.text for piece in self.tokenizers.source.tokens(text)]
+        return Alignment((*source_texts, ""), tuple(pieces(target, ids)), weights, ids[-1] == target.end)
 
     def alternatives(
         self,
@@ -277,68 +217,54 @@ class Translator:
         *,
         translation: str | Translation | None = None,
         top: int = 10,
-        remembered: Datastore | None = None,
+        blend: Blend | None = None,
         ablate: Part | Iterable[Part] = (),
     ) -> list[Choice]:
-        """What could stand at a position of a translation, given the tokens before it; the end has no text.
+        """The likeliest tokens at a position of a translation, given the tokens before it.
 
-        Positions count tokens from 0. Without a translation, that of `translate` is meant.
+        Positions count tokens from 0. The end token has no text. `translation` is by default what `translate`
+        gives.
         """
         from regard.model.watch import parts_of
 
         parts = parts_of(ablate)
-        self._check_remembered(remembered)
-        wanted = {"remembered": remembered, "ablate": parts}
-        ids = self._ids(self.translate(text, **wanted) if translation is None else translation)
+        if translation is None:
+            translation = self.translate(text, blend=blend, ablate=parts)
+        elif blend is not None:
+            blend.check(self.model)
+        ids = self._target_ids(translation)
         if not 0 <= position < len(ids):
             raise SettingError(f"position ({position}) must lie between 0 and {len(ids) - 1}, the last")
-        before, stepper = ids[:position], self._stepper(parts, remembered)
+        before, stepper = ids[:position], self._stepper(self.model, parts, blend)
         prefix = np.array([self.tokenizers.target.start, *before])
-        stepper.admit([prefix], [np.array(self._source("the text", text))])
-        chances = stepper.step(prefix[-1:]).log_probabilities[0]
-        check_numbers(chances)
-        return choices(self.tokenizers.target, np.exp(chances), top, before)
+        stepper.admit([prefix], [np.array(self._source_ids(text))])
+        log_probabilities = stepper.step(prefix[-1:]).log_probabilities[0]
+        check_numbers(log_probabilities)
+        return choices(self.tokenizers.target, np.exp(log_probabilities), top, before)
 
-    def remember(self, pairs: Iterable[tuple[str, str]]) -> Datastore:
-        """Known translations, pairs of source and target, as this model meets them; see Remembered."""
-        from regard.inference.rescoring.datastore import remember
+    def _settings(
+        self, settings: BeamSettings | None, search: SearchOptions, forbidden: Sequence[str]
+    ) -> BeamSettings:
+        """The settings with the keywords applied, and with the ids of this model's tokenizer."""
+        settings = settings or BeamSettings()
+        changes: dict[str, Any] = {**search}
+        if search.get("max_length") is None:
+            is_set = "max_length" in settings.model_fields_set
+            changes["max_length"] = settings.max_length if is_set else NO_MAX_LENGTH
+        target = self.tokenizers.target
+        words = spellings(target, forbidden)
+        return settings.changed(
+            **changes, end=settings.end or (target.end,), forbidden=(*settings.forbidden, *words)
+        )
 
-        return remember(self.model, self.tokenizers, pairs)
-
-    def tuned(self, remembered: Datastore, pairs: Iterable[tuple[str, str]]) -> Datastore:
-        """The same with the recall under which other known translations are likeliest."""
-        from regard.inference.rescoring.datastore import tuned
-
-        return tuned(remembered, self.model, self.tokenizers, pairs)
-
-    def _stepper(self, ablate: Sequence[Part], remembered: Datastore | None = None) -> Stepper:
-        from regard.engine.torch_stepper import TorchStepper
-
-        return TorchStepper(self.model, ablate=ablate, blend=remembered)
-
-    def _check_remembered(self, remembered: Datastore | None) -> None:
-        if remembered is not None:
-            remembered.check(self.model)
-
-    def _aligned(
-        self, sources: list[Source], found: list[Translation], ablate: Sequence[Part]
-    ) -> list[Translation]:
-        pairs = zip(sources, found, strict=True)
-        return [
-            replace(each, alignment=self.align(source.text, each, ablate=ablate))
-            if len(each.tokens)
-            else each
-            for source, each in pairs
-        ]
-
-    def _source(self, name: str, text: str) -> list[int]:
+    def _source_ids(self, text: str) -> list[int]:
         """The ids that the encoder reads."""
         if not isinstance(text, str):
-            raise UsageError(f"{name} must be a string, not {type(text).__name__}; ask for each by itself")
-        return [*self._fitting(name, self.tokenizers.source.encode(text)), self.tokenizers.source.end]
+            raise UsageError(f"the text must be a string, not {type(text).__name__}; call it for each text")
+        return [*self._fitting("the text", self.tokenizers.source.encode(text)), self.tokenizers.source.end]
 
-    def _ids(self, translation: str | Translation) -> list[int]:
-        """The ids of a translation: those it has, or those of a text with the end behind them."""
+    def _target_ids(self, translation: str | Translation) -> list[int]:
+        """The ids of a Translation, or of a string with the end token."""
         target = self.tokenizers.target
         if isinstance(translation, str):
             return [*self._fitting("the translation", target.encode(translation)), target.end]
@@ -350,9 +276,134 @@ class Translator:
         return translation.tokens.ids.tolist()
 
     def _fitting(self, name: str, ids: list[int]) -> list[int]:
-        if len(ids) >= self.config.context:
-            raise ShapeError(
-                f"{name} has {len(ids):,} tokens and this model has room for {self.config.context - 1:,}; "
-                "shorten it"
-            )
+        limit = self.config.context - 1
+        if len(ids) > limit:
+            raise ShapeError(f"{name} has {len(ids):,} tokens and this model reads {limit:,}; shorten it")
         return ids
+
+
+def _torch_stepper(model: EncoderDecoder, ablate: Sequence[Part], blend: Blend | None) -> Stepper:
+    from regard.engine.torch_stepper import TorchStepper
+
+    return TorchStepper(model, ablate=ablate, blend=blend)
+
+
+@dataclass(frozen=True)
+class _TranslationTask:
+    """One call of `translate`: the functions of its Job."""
+
+    translator: Translator
+    settings: BeamSettings
+    prefix: list[int]
+    split: str
+    alignment: bool
+    ablate: Sequence[Part]
+    rescorer: Rescorer | None
+    blend: Blend | None
+
+    def __post_init__(self):
+        if self.split not in SPLITS:
+            raise UnknownName(f"unknown split {self.split!r}; {nearest(self.split, SPLITS)}")
+        if self.rescorer is not None and self.settings.beams == 1:
+            raise SettingError("rescoring needs several hypotheses, and beams is 1; set it to 2 or more")
+        if self._max_length < 1:
+            raise SettingError(
+                f"prefix ({len(self.prefix)} tokens) fills the model's context of {self._context}; shorten it"
+            )
+        if self.settings.min_length > self._max_length:
+            raise SettingError(
+                f"min_length ({self.settings.min_length}) must not be above {self._max_length}, the tokens "
+                "that the model's context has after the prefix; lower it"
+            )
+
+    def read(self, label: Label, text: str, ids: list[int]) -> list[Source]:
+        """The sources of a text: the text itself, its parts, or none if it is blank."""
+        if not ids or not text.strip():
+            return []
+        if len(ids) < self._context:
+            return [self._source(text, ids)]
+        if self.split == "error":
+            raise ShapeError(
+                f"{label} has {len(ids):,} tokens and this model reads {self._context - 1:,}; "
+                "shorten it, or set split to sentences"
+            )
+        return self._parts(label, text)
+
+    def size(self, source: Source) -> int:
+        """The tokens of a source in all beams."""
+        return len(source.ids) * self.settings.beams
+
+    def answer(self, sources: list[Source]) -> list[Translation]:
+        """The translation of each source."""
+        stepper = self.translator._stepper(self.translator.model, self.ablate, self.blend)
+        search = Sampling(stepper) if self._is_greedy else Beam(stepper)
+        answers = run(search, [self._request(source) for source in sources])
+        translations = [translation_of(answer, self.translator.tokenizers.target) for answer in answers]
+        if self.rescorer is not None:
+            translations = self._rescored(self.rescorer, sources, translations)
+        return self._aligned(sources, translations) if self.alignment else translations
+
+    def join(self, text: str, sources: Sequence[Source], parts: Sequence[Translation]) -> Translation:
+        """The translation of a text from those of its sources."""
+        if not parts:
+            return empty_translation(self.translator.tokenizers.target)
+        return parts[0] if len(parts) == 1 else join_parts(parts, [source.gap for source in sources])
+
+    @property
+    def _context(self) -> int:
+        return self.translator.config.context
+
+    @property
+    def _max_length(self) -> int:
+        """How many tokens the context has after the prefix."""
+        return self._context - 1 - len(self.prefix)
+
+    @property
+    def _is_greedy(self) -> bool:
+        return self.settings.beams == 1 and not self.settings.tree
+
+    @cached_property
+    def _search_settings(self) -> Constraints:
+        """Plain constraints for greedy search; for a rescorer, all hypotheses of the beam."""
+        if self._is_greedy:
+            return Constraints(**self.settings.model_dump(include=set(Constraints.model_fields)))
+        return self.settings if self.rescorer is None else self.settings.changed(n_best=self.settings.beams)
+
+    def _source(self, text: str, ids: list[int], gap: str = "", part: int = 0) -> Source:
+        return Source(text, np.array([*ids, self.translator.tokenizers.source.end]), gap, part)
+
+    def _parts(self, label: Label, text: str) -> list[Source]:
+        tokenizer = self.translator.tokenizers.source
+        parts = split_to_fit(text, lambda part: len(tokenizer.encode(part)) < self._context)
+        encoded = tokenizer.encode_batch([part.text for part in parts])
+        if any(len(ids) >= self._context for ids in encoded):
+            raise ShapeError(f"{label} has a character of more tokens than this model reads; leave it out")
+        pairs = enumerate((part, ids) for part, ids in zip(parts, encoded, strict=True) if ids)
+        return [self._source(part.text, ids, part.gap, index) for index, (part, ids) in pairs]
+
+    def _request(self, source: Source) -> Request:
+        """The search request of a source; the prefix begins only the first part of a text."""
+        prefix = [self.translator.tokenizers.target.start, *(self.prefix if source.part == 0 else [])]
+        max_length = min(self.settings.max_length, self._max_length)
+        if self.settings.max_length == NO_MAX_LENGTH:
+            max_length = min(max_length, max(len(source.ids) + EXTRA_LENGTH, self.settings.min_length))
+        return Request(np.array(prefix), self._search_settings.changed(max_length=max_length), source.ids)
+
+    def _rescored(
+        self, rescorer: Rescorer, sources: list[Source], translations: list[Translation]
+    ) -> list[Translation]:
+        n_best = [[replace(best, others=(), tree=None), *best.others] for best in translations]
+        rescored = []
+        for first, hypotheses in zip(translations, rescorer(sources, n_best, self.settings), strict=True):
+            best, *others = hypotheses[: self.settings.n_best]
+            rescored.append(replace(best, others=tuple(others), tree=first.tree))
+        return rescored
+
+    def _aligned(self, sources: list[Source], translations: list[Translation]) -> list[Translation]:
+        align = self.translator.align
+        return [
+            replace(translation, alignment=align(source.text, translation, ablate=self.ablate))
+            if len(translation.tokens)
+            else translation
+            for source, translation in zip(sources, translations, strict=True)
+        ]

@@ -1,7 +1,7 @@
-"""Many texts at once: windows over a stream, batches of about one length in each, answers in order.
+"""Many texts at once: windows over a stream, batches of similar length in each, answers in order.
 
-A text is read into items (none where it is empty, several where it is split), items are answered in
-batches, and what came of a text's items is joined again.
+A text is read into items: none if it is empty, several if it is split. Items are answered in batches, and the
+results of a text's items are joined.
 """
 
 from __future__ import annotations
@@ -14,66 +14,45 @@ from typing import Generic, TypeVar
 from regard.errors import DataError, RegardError, SettingError, UsageError
 
 WINDOW = 1024  # texts that are sorted by length together
-BUDGET = 4096  # tokens of a batch, padding and beams included
+BUDGET = 4096  # tokens of a batch, with padding and beams
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
 class Label:
-    """Which text is meant, in the words of an error; the first has number 1."""
+    """The name of a text in an error message; the first text has number 1."""
 
-    number: int
-    alone: bool = False
+    number: int = 1
+    is_only_text: bool = True
 
     def __str__(self) -> str:
-        return "the text" if self.alone else f"text number {self.number}"
+        return "the text" if self.is_only_text else f"text number {self.number}"
 
 
 @dataclass(frozen=True)
-class Job(Generic[Item, Found, Answer]):
+class Job(Generic[Item, Result, Answer]):
     """How texts are answered.
 
-    `encode` gives the ids of texts; `read` makes items of a text, given its label, itself and its ids;
-    `size` is what an item costs of the budget; `answer` answers a batch; `join` makes one answer of a text,
-    its items and what came of them.
+    `encode` gives the ids of texts. `read` makes items of a text, from its label, itself and its ids. `size`
+    is the number of tokens of an item. `answer` gives the results of a batch of items. `join` makes the
+    answer of a text from the text, its items and their results.
     """
 
     encode: Callable[[Sequence[str]], list[list[int]]]
     read: Callable[[Label, str, list[int]], list[Item]]
     size: Callable[[Item], int]
-    answer: Callable[[list[Item]], list[Found]]
-    join: Callable[[str, list[Item], list[Found]], Answer]
+    answer: Callable[[list[Item]], list[Result]]
+    join: Callable[[str, list[Item], list[Result]], Answer]
     budget: int = BUDGET
     window: int = WINDOW
 
     def __post_init__(self):
-        for name, value, usual in (("batch_tokens", self.budget, BUDGET), ("window", self.window, WINDOW)):
+        for name, value, default in (("batch_tokens", self.budget, BUDGET), ("window", self.window, WINDOW)):
             if not 1 <= value <= 1 << 30:
-                raise SettingError(f"{name} ({value}) must be 1 or more; leave it out for {usual}")
-
-    def one(self, text: str) -> Answer:
-        """The answer to one text."""
-        items, problem = _read(self, [text], [Label(1, alone=True)])
-        if problem is not None:
-            raise problem
-        return self.join(text, items[0], _answered(self, items[0]))
-
-    def stream(self, texts: Iterable[str]) -> Iterator[Answer]:
-        """An answer for each text in the order of texts; those before a text that fails are given first."""
-        waiting, number, problem = iter(texts), 1, None
-        while problem is None:
-            window, broken = _next_window(waiting, self.window)
-            readings, problem = _read(self, window, [Label(number + i) for i in range(len(window))])
-            found = iter(_answered(self, [item for items in readings for item in items]))
-            for text, items in zip(window, readings, strict=False):
-                yield self.join(text, items, list(islice(found, len(items))))
-            number, problem = number + len(window), problem or broken
-            if not window and problem is None:
-                return
-        raise problem
+                raise SettingError(f"{name} ({value}) must be 1 or more; leave it out for {default}")
 
     def run(self, texts: str | Iterable[str]) -> Answer | list[Answer] | Iterator[Answer]:
         """One answer for a string, a list for a sequence, and an iterator for any other iterable."""
@@ -84,9 +63,63 @@ class Job(Generic[Item, Found, Answer]):
         answers = self.stream(texts)
         return list(answers) if isinstance(texts, Sequence) else answers
 
+    def one(self, text: str) -> Answer:
+        """The answer to one text."""
+        items, error = self._read([text], [Label()])
+        if error is not None:
+            raise error
+        return self.join(text, items[0], self._results(items[0]))
+
+    def stream(self, texts: Iterable[str]) -> Iterator[Answer]:
+        """The answers in the order of texts; an error is raised after the answers to the texts before it."""
+        remaining, number, error = iter(texts), 1, None
+        while error is None:
+            window, source_error = _next_window(remaining, self.window)
+            labels = [Label(number + i, is_only_text=False) for i in range(len(window))]
+            items_of_texts, error = self._read(window, labels)
+            results = iter(self._results([item for items in items_of_texts for item in items]))
+            for text, items in zip(window, items_of_texts, strict=False):
+                yield self.join(text, items, list(islice(results, len(items))))
+            number, error = number + len(window), error or source_error
+            if not window and error is None:
+                return
+        raise error
+
+    def _read(
+        self, texts: Sequence[str], labels: Sequence[Label]
+    ) -> tuple[list[list[Item]], RegardError | None]:
+        """The items of each text before the first that cannot be read, and the error of that one."""
+        items: list[list[Item]] = []
+        try:
+            for label, text, ids in zip(labels, texts, self._encoded(texts), strict=True):
+                items.append(self.read(label, text, ids))
+        except RegardError as error:
+            return items, error
+        return items, None
+
+    def _encoded(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """The ids of texts, encoded together, or one by one if one of them cannot be encoded."""
+        try:
+            if all(isinstance(text, str) for text in texts):
+                yield from self.encode(texts)
+                return
+        except DataError:
+            pass
+        for text in texts:
+            if not isinstance(text, str):
+                raise UsageError(f"a text must be a string, not {type(text).__name__}")
+            yield from self.encode([text])
+
+    def _results(self, items: Sequence[Item]) -> list[Result]:
+        """The results of items, in their order."""
+        results: dict[int, Result] = {}
+        for indices in batches([self.size(item) for item in items], self.budget):
+            results |= dict(zip(indices, self.answer([items[index] for index in indices]), strict=True))
+        return [results[index] for index in range(len(items))]
+
 
 def _next_window(texts: Iterator[str], size: int) -> tuple[list[str], RegardError | None]:
-    """Texts up to a window's size, and why there are no more where their source has failed."""
+    """The next texts, and the error of their source if it raised one."""
     window: list[str] = []
     try:
         for text in islice(texts, size):
@@ -96,52 +129,15 @@ def _next_window(texts: Iterator[str], size: int) -> tuple[list[str], RegardErro
     return window, None
 
 
-def _read(
-    job: Job[Item, Found, Answer], texts: Sequence[str], labels: Sequence[Label]
-) -> tuple[list[list[Item]], RegardError | None]:
-    """The items of each text up to the first that cannot be read, and why it cannot."""
-    readings: list[list[Item]] = []
-    try:
-        for label, text, ids in zip(labels, texts, _encoded(job, texts), strict=True):
-            readings.append(job.read(label, text, ids))
-    except RegardError as error:
-        return readings, error
-    return readings, None
-
-
-def _encoded(job: Job[Item, Found, Answer], texts: Sequence[str]) -> Iterator[list[int]]:
-    """The ids of texts, all at once; one by one where one of them cannot be encoded."""
-    try:
-        if all(isinstance(text, str) for text in texts):
-            yield from job.encode(texts)
-            return
-    except DataError:
-        pass
-    for text in texts:
-        if not isinstance(text, str):
-            raise UsageError(f"a text must be a string, not {type(text).__name__}")
-        yield from job.encode([text])
-
-
-def _answered(job: Job[Item, Found, Answer], items: Sequence[Item]) -> list[Found]:
-    """The answers to items, in their order."""
-    sizes = [job.size(item) for item in items]
-    found: dict[int, Found] = {}
-    for places in batches(sizes, job.budget):
-        answers = job.answer([items[place] for place in places])
-        found |= dict(zip(places, answers, strict=True))
-    return [found[place] for place in range(len(items))]
-
-
 def batches(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Places in batches of about one size, the longest first; the longest times rows stays in the budget."""
+    """Indices in batches of similar size, the largest first; largest size times rows is within the budget."""
     batch: list[int] = []
     longest = 0
-    for place in sorted(range(len(sizes)), key=lambda place: (-sizes[place], place)):
-        longest = longest if batch else max(sizes[place], 1)
+    for index in sorted(range(len(sizes)), key=lambda index: (-sizes[index], index)):
+        longest = longest if batch else max(sizes[index], 1)
         if batch and longest * (len(batch) + 1) > budget:
             yield batch
-            batch, longest = [], max(sizes[place], 1)
-        batch.append(place)
+            batch, longest = [], max(sizes[index], 1)
+        batch.append(index)
     if batch:
         yield batch

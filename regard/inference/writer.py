@@ -102,7 +102,7 @@ class Completion:
     reason: str
     prompt: str
 
-    def as_data(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The same in values that JSON can hold."""
         told = {name: getattr(self, name) for name in ("prompt", "text", "score", "reason")}
         return told | {"tokens": [vars(token) for token in self.tokens]}
@@ -308,7 +308,7 @@ class Writer:
                 no_repeat_ngram_size=no_repeat_ngram_size,
             )
         task = self._writing(settings, stop, forbidden, ablate)
-        label = Label(1, alone=True)
+        label = Label()
         return CompletionStream(task, task.read(label, prompt, self.tokenizer.encode(prompt))[0])
 
     def next_words(
@@ -318,7 +318,7 @@ class Writer:
         if not 1e-4 <= temperature <= 100:
             raise SettingError(f"temperature ({temperature}) must lie between 0.0001 and 100; try 1")
         task = self._writing(SamplingSettings(), (), (), ablate)
-        ids = task.read(Label(1, alone=True), text, self.tokenizer.encode(text))[0].ids
+        ids = task.read(Label(), text, self.tokenizer.encode(text))[0].ids
         stepper = task.stepper()
         stepper.admit([np.array(ids)])
         cooled = stepper.step(np.array(ids[-1:])).log_probabilities[0].astype(np.float64) / temperature

@@ -1,4 +1,4 @@
-"""What a model remembers: the training text of its run, or other files, and how much that counts."""
+"""A kNN-MT datastore from the training text of a run or from other files, with tuned parameters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UsageError
-from regard.inference.rescoring.datastore import ABOUT, Datastore
-from regard.inference.rescoring.tuning import Recall
+from regard.inference.rescoring.building import build_datastore, tune_datastore
+from regard.inference.rescoring.datastore import CONFIG, Datastore, KnnParameters
 from regard.inference.translator import Translator
 from regard.runs.corpora import Corpora, check_files, parallel
 from regard.runs.run_folder import data_as_read_by, run_of
@@ -17,78 +17,78 @@ from regard.runs.trained import Trained
 
 
 @dataclass(frozen=True)
-class Keepsake:
-    """Where something remembered was saved, and from how many pairs."""
+class SavedDatastore:
+    """A datastore, its folder, and the number of pairs that it was built from."""
 
     folder: Path
     pairs: int
-    remembered: Datastore
+    datastore: Datastore
 
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain values."""
-        about = {"remembered": str(self.folder), "pairs": self.pairs, "tokens": len(self.remembered)}
-        return {**about, **self.remembered.recall.model_dump()}
+    def as_dict(self) -> dict[str, Any]:
+        """The numbers and parameters as JSON values."""
+        values = {"datastore": str(self.folder), "pairs": self.pairs, "tokens": len(self.datastore)}
+        return {**values, **self.datastore.parameters.as_dict()}
 
     def __str__(self) -> str:
-        recall = self.remembered.recall
-        how = f"weight {recall.weight:g}, {recall.neighbours} neighbours, temperature {recall.temperature:g}"
-        if not recall.weight:
-            how = "weight 0, for the validation part is no likelier with it"
-        return f"{self.folder}: {len(self.remembered):,} tokens of {self.pairs:,} pairs; {how}"
+        parameters = self.datastore.parameters
+        line = f"lambda {parameters.lambda_:g}, k {parameters.k}, temperature {parameters.temperature:g}"
+        if not parameters.lambda_:
+            line = "lambda 0, because it does not make the validation text likelier"
+        return f"{self.folder}: {len(self.datastore):,} tokens of {self.pairs:,} pairs; {line}"
 
 
-def remember(
+def make_datastore(
     model: str | Path,
     files: dict[str, Any] | None = None,
-    recall: dict[str, Any] | None = None,
+    parameters: dict[str, Any] | None = None,
     out: str | Path | None = None,
     device: str = "cpu",
-    tell: Callable[[str], None] = lambda line: None,
-) -> Keepsake:
-    """Save what a translation model remembers of the training part of its own run, or of these files.
+    report: Callable[[str], None] = lambda line: None,
+) -> SavedDatastore:
+    """Build and save a datastore from the training text of a model's run, or from these files.
 
-    The recall is the one under which the validation part is likeliest, but for what `recall` says. Where
-    files come without a validation part, one is held out of them, as in training. `tell` hears how far it is.
+    The parameters are tuned on the validation part, except those given. If files come without a validation
+    part, one is split off as in training. `report` receives a line before each stage.
     """
-    Recall(**recall or {})  # a wrong one is refused before the work
+    KnnParameters.read(parameters or {})  # raises before the work
     trained = Trained.load(model, device)
     if trained.objective != "translation":
-        raise UsageError(f"{model} is for {trained.objective}, and only a model that translates can remember")
-    folder = _free(_folder(Path(model), out))
+        raise UsageError(f"{model} is for {trained.objective}; a datastore needs a model that translates")
+    folder = _check_free(_folder(Path(model), out))
     corpora = _corpora(Path(model), files or {})
     module: Any = trained.module
     translator = Translator(module, trained.words.tokenizers)
     pairs = list(corpora.train)
-    tell(f"reading {len(pairs):,} pairs")
-    remembered = translator.remember(pairs)
-    tell(f"{len(remembered):,} tokens; choosing on validation text how much they count")
-    found = translator.tuned(remembered, corpora.valid).changed(**recall or {})
-    found.save(folder, overwrite=True)
-    return Keepsake(folder, len(pairs), found)
+    report(f"reading {len(pairs):,} pairs")
+    datastore = build_datastore(translator, pairs)
+    report(f"tuning the parameters of {len(datastore):,} tokens on the validation part")
+    datastore = tune_datastore(datastore, translator, corpora.valid).changed(**parameters or {})
+    datastore.save(folder, overwrite=True)
+    return SavedDatastore(folder, len(pairs), datastore)
 
 
 def _folder(model: Path, out: str | Path | None) -> Path:
-    """Where it is saved: with the run, if nothing is said."""
+    """The folder given, or `datastore` in the model's run."""
     if out is not None:
         return Path(out)
     run = run_of(model)
     if run is None:
-        raise UsageError(f"{model} belongs to no run, so there is no place for it; name a folder with --out")
-    return run.remembered
+        raise UsageError(f"{model} belongs to no run; name a folder for the datastore with --out")
+    return run.datastore
 
 
-def _free(folder: Path) -> Path:
-    """A folder that may be written: a new one, or one of an earlier time."""
-    if folder.exists() and not (folder / ABOUT).is_file():
+def _check_free(folder: Path) -> Path:
+    """Raise if the folder exists and holds something else than a datastore."""
+    if folder.exists() and not (folder / CONFIG).is_file():
         raise UsageError(f"{folder} exists already and holds something else; choose another folder")
     return folder
 
 
 def _corpora(model: Path, files: dict[str, Any]) -> Corpora:
-    """The files given, or those that the model's run has learned from, split as it split them."""
+    """The files given, or those of the model's run with its split."""
     run = run_of(model)
     if run is None and not files:
-        raise UsageError(f"{model} belongs to no run; name the files to remember, --source and --target")
+        raise UsageError(f"{model} belongs to no run; name the files with --source and --target")
     data = data_as_read_by(run, files) if files or run is None else run.recipe().data
     check_files("translation", data)
     return parallel(data, run.text if run and not files else None)

@@ -86,8 +86,8 @@ class Judgement:
 class Asked:
     """How to score, and where: the beam, sacreBLEU's tokenizer, samples of the bootstrap, the device.
 
-    `backwards` is the weight of the way back among hypotheses; `remembered` a folder of `regard remember` for
-    the first model, whose loss is measured without it.
+    `channel_weight` is the weight of noisy-channel reranking. `datastore` is a folder of `regard datastore`
+    for the first model; the loss is measured without it.
     """
 
     beams: int = 4
@@ -95,8 +95,8 @@ class Asked:
     tokenize: str = "13a"
     bootstrap: int = 1000
     device: str = "cpu"
-    backwards: float = 0.0
-    remembered: str | None = None
+    channel_weight: float = 0.0
+    datastore: str | None = None
 
 
 def evaluate(
@@ -113,7 +113,7 @@ def evaluate(
     first = Trained.load(model, asked.device)
     if first.objective != "translation" and replace(asked, device=Asked.device) != Asked():
         raise UsageError(
-            f"{model} is for {first.objective}, and beams, length penalty, backwards, remembered and "
+            f"{model} is for {first.objective}, and beams, length penalty, channel weight, datastore and "
             "tokenize are for translations; leave them out"
         )
     part, corpus = _text(Path(model), first, files or {})
@@ -126,7 +126,7 @@ def evaluate(
         raise UsageError(
             f"{model} is for {first.objective} and {against} for {second.objective}; compare two of one kind"
         )
-    found.append(_evaluate(str(against), second, examples, replace(asked, remembered=None)))
+    found.append(_evaluate(str(against), second, examples, replace(asked, datastore=None)))
     if first.objective != "translation":
         return Judgement(found)
     return Judgement(found, _compare(found, examples.lines, asked))
@@ -208,9 +208,9 @@ def _skipped(report: Report) -> dict[str, int]:
 def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
     """The same with a translation of each line, and BLEU and chrF of all pairs, also of long ones."""
     lines = text.lines
-    remembered = None if asked.remembered is None else Datastore.load(asked.remembered, asked.device)
+    datastore = None if asked.datastore is None else Datastore.load(asked.datastore, asked.device)
     outputs = translate(
-        trained, lines.sources, asked.beams, asked.length_penalty, asked.backwards, remembered
+        trained, lines.sources, asked.beams, asked.length_penalty, asked.channel_weight, datastore
     )
     scored, references = lines.scored(outputs), [*lines.references.values()]
     scores = translation_scores(scored, references)

@@ -7,7 +7,7 @@ checkpoints/     states to resume from; weights/ those kept to be looked at
 metrics.jsonl    a line for each step, validation and checkpoint, with its time
 model/           the model of the best validation so far, or of the newest checkpoint before there is one
 report.html      the course of it all, curves/ the same as pictures
-remembered/      known translations as the model met them, where `regard remember` was asked for them
+datastore/       the kNN-MT datastore that `regard datastore` has built
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class RunFolder:
         return self.path / "model"
 
     @property
-    def remembered(self) -> Path:
-        """What `regard remember` has made."""
-        return self.path / "remembered"
+    def datastore(self) -> Path:
+        """The kNN-MT datastore of the run."""
+        return self.path / "datastore"
 
     @property
     def report(self) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from regard.errors import SettingError
-from regard.inference.rescoring.noisy_channel import check_backwards
+from regard.inference.rescoring.noisy_channel import check_channel_weight
 from regard.runs.prepared_data import PreparedData
 from regard.runs.recipe import Recipe
 from regard.runs.tasks.measuring import measure
@@ -27,7 +27,11 @@ def build_validate(recipe: Recipe, material: PreparedData) -> Validate:
     """A look at the validation part with the recipe's settings."""
     settings = recipe.validation
     check_watched(recipe)
-    check_backwards(settings.backwards, settings.beams, material.words.tokenizers)
+    check_channel_weight(settings.backwards, material.words.tokenizers)
+    if settings.backwards and settings.beams == 1:
+        raise SettingError(
+            f"validation.backwards ({settings.backwards}) needs several beams; set beams to 2 or more"
+        )
 
     def validate(module: nn.Module) -> Validation:
         model = module.model

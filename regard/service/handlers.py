@@ -197,7 +197,7 @@ def translate(models: Models, asked: TranslateAsked) -> dict[str, Any]:
         **told,
         "tokens": [vars(token) for token in found.tokens],
         "best": [{name: getattr(each, name) for name in told} for each in best],
-        "tree": [_node(entry, node) for node in (found.tree.as_data() if found.tree else [])],
+        "tree": [_node(entry, node) for node in (found.tree.as_dict() if found.tree else [])],
     }
 
 
@@ -210,14 +210,14 @@ def fill(models: Models, asked: FillAsked) -> dict[str, Any]:
     """What each mask of a text hides."""
     loaded, reader = _reader(models, asked)
     with loaded.lock:
-        return reader.fill(asked.text, top=asked.top).as_data()
+        return reader.fill(asked.text, top=asked.top).as_dict()
 
 
 def classify(models: Models, asked: ClassifyAsked) -> dict[str, Any]:
     """The label of a text."""
     loaded, reader = _reader(models, asked)
     with loaded.lock:
-        return reader.classify(asked.text).as_data()
+        return reader.classify(asked.text).as_dict()
 
 
 def _reader(models: Models, asked: FillAsked | ClassifyAsked) -> tuple[Loaded, Reader]:

@@ -16,6 +16,7 @@ import pytest
 from regard.cli import lines as room
 from regard.cli.app import run
 from regard.inference.loading import load
+from regard.inference.rescoring.noisy_channel import NoisyChannel
 from regard.text.lines import one_line
 
 pytestmark = pytest.mark.xdist_group("toy-models")
@@ -29,7 +30,7 @@ def say(capsys, monkeypatch):
 
     def call(*arguments, stdin=b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
-        monkeypatch.setattr(room, "LINE_EVERY", math.inf)  # however slow this machine is
+        monkeypatch.setattr(room, "REPORT_EVERY", math.inf)  # however slow this machine is
         code = run(list(map(str, arguments)))
         return SimpleNamespace(code=code, **dict(zip(("out", "err"), capsys.readouterr(), strict=True)))
 
@@ -73,8 +74,10 @@ def test_options_reach_the_translator(say, model_folders, guesser):
     given = {
         ("--beams", 8, "--n-best", 3): dict(beams=8, n_best=3),
         ("--length-penalty", 3.0, "--max-length", 9): dict(length_penalty=3.0, max_length=9),
-        ("--min-length", 7, "--no-repeat", 1): dict(min_length=7, no_repeat_ngram_size=1),
-        ("--backwards", 2.5, "--beams", 6, "--n-best", 2): dict(backwards=2.5, beams=6, n_best=2),
+        ("--min-length", 7, "--no-repeat-ngram-size", 1): dict(min_length=7, no_repeat_ngram_size=1),
+        ("--channel-weight", 2.5, "--beams", 6, "--n-best", 2): dict(
+            rescorer=NoisyChannel(guesser, 2.5), beams=6, n_best=2
+        ),
         ("--patience", 0.25, "--length-penalty", 3.0): dict(patience=0.25, length_penalty=3.0),
         ("--prefix", "le chat", "--forbid", "le", "--forbid", "roi"): dict(
             prefix="le chat", forbidden=["le", "roi"]
@@ -87,7 +90,7 @@ def test_options_reach_the_translator(say, model_folders, guesser):
     for arguments, options in given.items():
         found = say("translate", model_folders["translate"], TEXTS[0], "--json", *arguments)
         assert json.loads(found.out) == json.loads(
-            json.dumps(guesser.translate(TEXTS[0], **options).as_data())
+            json.dumps(guesser.translate(TEXTS[0], **options).as_dict())
         )
     long = "the cat sees. " * 30
     split = say("translate", model_folders["translate"], long, "--split", "sentences", "--max-length", 2)
@@ -136,7 +139,7 @@ def test_options_reach_the_writer(say, model_folders, writer):
         ("--temperature", 0.5, "--top-p", 0.9): dict(temperature=0.5, top_p=0.9),
         ("--min-p", 0.1, "--repetition-penalty", 2.0): dict(min_p=0.1, repetition_penalty=2.0),
         ("--stop", "e", "--stop", "a"): dict(stop=["e", "a"]),
-        ("--forbid", "cat", "--no-repeat", 2): dict(forbidden=["cat"], no_repeat_ngram_size=2),
+        ("--forbid", "cat", "--no-repeat-ngram-size", 2): dict(forbidden=["cat"], no_repeat_ngram_size=2),
         ("--ablate", "decoder.0.1",): dict(ablate=[("decoder", 0, 1)]),
     }  # fmt: skip
     for arguments, options in given.items():
@@ -224,7 +227,7 @@ def test_odd_text_is_answered_or_refused_in_one_clear_line(say, model_folders, c
     found = say(command, folder, text, *(["--max-tokens", 5] if command == "complete" else []))
     if odd == "a megabyte":
         assert (found.code, found.out, found.err.count("\n")) == (2, "", 1)
-        assert LONG.get(command, "let it be cut") in found.err
+        assert LONG.get(command, "set truncate") in found.err
         assert len(found.err) < 200
     elif command == "fill" and not text.strip():
         assert (found.code, found.err.count("\n")) == (2, 1)
@@ -239,7 +242,7 @@ def test_progress_is_a_bar_for_people_and_lines_elsewhere(monkeypatch, capsys):
     with room._progress(True) as advance:
         advance(3)
     assert capsys.readouterr().err == ""  # short work says nothing
-    monkeypatch.setattr(room, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(room, "REPORT_EVERY", 0.0)
     with room._progress(True) as advance:
         advance(3)
         advance(4)

@@ -105,10 +105,10 @@ def test_a_text_too_long_is_refused_or_cut(classifier, filler):
         classifier.classify(["a", long])
     kept = classifier.tokenizer.encode(long)[:46]
     chances = logits(classifier, [classifier.tokenizer.start, *kept, classifier.tokenizer.end]).softmax(-1)
-    cut = classifier.classify(long, cut=True)
+    cut = classifier.classify(long, truncate=True)
     assert list(cut.probabilities.values()) == pytest.approx(chances.tolist(), abs=1e-6)
-    assert filler.embed(long, cut=True).shape == (32,)
-    assert len(filler.vectors(long, cut=True).pieces) == 46
+    assert filler.embed(long, truncate=True).shape == (32,)
+    assert len(filler.vectors(long, truncate=True).pieces) == 46
 
 
 def test_a_model_does_what_it_was_made_for(filler, classifier):

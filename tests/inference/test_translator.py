@@ -12,7 +12,7 @@ import torch
 from regard.errors import DataError, SettingError, ShapeError, UnknownName, UsageError
 from regard.inference.alignment import Alignment
 from regard.inference.tokens import Tokens
-from regard.inference.translation import Translation, joined
+from regard.inference.translation import Translation, join_parts
 from regard.inference.translator import Translator
 from regard.model.watch import watch
 from regard.text.tokenizer import Tokenizer, Tokenizers
@@ -482,6 +482,6 @@ def test_parts_are_joined_with_the_spaces_of_their_language(translator, texts, g
     spelled = [target.encode(text) for text in texts]
     tokens = [Tokens(target, ids, [0.0] * len(ids)) for ids in spelled]
     parts = [Translation(text, 0.0, 0.0, each) for text, each in zip(texts, tokens, strict=True)]
-    found = joined(parts, gaps)
+    found = join_parts(parts, gaps)
     assert found.text == expected
     assert "".join(token.text for token in found.tokens) == expected

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from regard.errors import DataError
-from regard.runs.datastore import remember
+from regard.runs.datastore import make_datastore
 from regard.runs.evaluation import Asked, evaluate
 from regard.runs.recipe import Recipe
 from regard.runs.run import prepare, resume
@@ -40,7 +40,7 @@ def test_a_run_keeps_its_split(small_run, tmp_path, monkeypatch):
     assert resume(run.folder, {"training": {"steps": 8}}, show=False).step == 8
     assert token_folders(run) == before
     assert evaluate(run.folder, asked=Asked(beams=1)).evaluations[0].examples == facts["valid"]["kept"]
-    assert remember(run.folder).pairs == facts["train"]["kept"]
+    assert make_datastore(run.folder).pairs == facts["train"]["kept"]
 
 
 def test_a_damaged_split_is_one_line(small_run, tmp_path):

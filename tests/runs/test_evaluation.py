@@ -47,7 +47,7 @@ def test_the_settings_of_the_search_are_heard(copied, tmp_path, monkeypatch):
 
     class Fake:
         def __init__(self, model, tokenizers):
-            pass
+            self.tokenizers = tokenizers
 
         def translate(self, sentences, **settings):
             asked.append(settings)
@@ -55,8 +55,8 @@ def test_the_settings_of_the_search_are_heard(copied, tmp_path, monkeypatch):
 
     monkeypatch.setattr("regard.runs.tasks.translation.Translator", Fake)
     files = write_toy(tmp_path, pairs=20, seed=5)
-    scores = scores_of(evaluate(copied.folder, files=files, asked=Asked(7, 0.9, backwards=0.3)))
-    assert [asked[0][name] for name in ("beams", "length_penalty", "backwards")] == [7, 0.9, 0.3]
+    scores = scores_of(evaluate(copied.folder, files=files, asked=Asked(7, 0.9, channel_weight=0.3)))
+    assert (asked[0]["beams"], asked[0]["length_penalty"], asked[0]["rescorer"].weight) == (7, 0.9, 0.3)
     assert scores["BLEU lower-cased"] == pytest.approx(100)
     assert scores["BLEU"] < 1
 
@@ -204,7 +204,7 @@ def test_outputs_are_one_line_each(copied, tmp_path, monkeypatch):
 
     class Fake:
         def __init__(self, model, tokenizers):
-            pass
+            self.tokenizers = tokenizers
 
         def translate(self, sentences, **settings):
             return [SimpleNamespace(text=next(said)) for _ in sentences]
@@ -242,7 +242,9 @@ def test_what_cannot_be_scored_is_told(copied, small, tmp_path):
         evaluate(copied.folder, small["writing"].folder)
     with pytest.raises(SettingError, match="classification learns from --labelled, and was given --text"):
         evaluate(small["classification"].folder, files={"text": "x"})
-    with pytest.raises(UsageError, match="is for writing, and beams, length penalty, backwards, remembered"):
+    with pytest.raises(
+        UsageError, match="is for writing, and beams, length penalty, channel weight, datastore"
+    ):
         evaluate(small["writing"].folder, asked=Asked(beams=2))
     with pytest.raises(DataError, match="only a translation model"):
         write_outputs(evaluate(small["classification"].folder), tmp_path / "out")

@@ -248,7 +248,7 @@ def test_a_translation_is_searched_for_as_asked(small, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"validation": {"backwards": 0.2, "beams": 1}}, "nothing to choose from with one beam"),
+        ({"validation": {"backwards": 0.2, "beams": 1}}, "needs several beams"),
         (
             {"validation": {"backwards": 0.2, "beams": 2}, "tokenizer": {"joint": False}},
             "needs one vocabulary for both languages",

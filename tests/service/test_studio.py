@@ -207,7 +207,7 @@ def test_a_translation_with_its_tree(ask, models):
 
 def test_fill_and_classify(ask, models):
     told = ask("fill", model="fill", text=TEXTS["fill"], top=3).json()
-    assert told == load(models["fill"].home.model).fill(TEXTS["fill"], top=3).as_data()
+    assert told == load(models["fill"].home.model).fill(TEXTS["fill"], top=3).as_dict()
     told = ask("classify", model="classify", text=TEXTS["classify"]).json()
     assert told["label"] in ("bad", "fair", "good")
     assert sum(told["probabilities"].values()) == pytest.approx(1.0, abs=1e-5)

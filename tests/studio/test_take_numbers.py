@@ -123,7 +123,7 @@ def test_the_page_of_a_translation_opens_with_it(translating, browser, inspect, 
 def test_a_beam(translating, load, tmp_path):
     unfold(translating, "beam tree")
     read = arrays_of(saved(translating, "Save beam tree as npz", tmp_path))
-    tree = load("translation").translate(CAT, beams=4, n_best=4, length_penalty=0.6, tree=True).tree.as_data()
+    tree = load("translation").translate(CAT, beams=4, n_best=4, length_penalty=0.6, tree=True).tree.as_dict()
     scores = {node["number"]: node["score"] for node in tree}
     assert len(read["number"]) == len(tree)
     assert np.allclose(read["score"], [scores[number] for number in read["number"].astype(int)], atol=1e-6)

@@ -1,1 +1,1 @@
-"""Plug-ins of translation: noisy-channel reranking, and a kNN-MT datastore."""
+"""Plug-ins of translation: noisy-channel reranking (a Rescorer) and kNN-MT (a Blend)."""

@@ -1,146 +1,174 @@
-"""Known translations remembered as a model met them; at every step the nearest of them have a say.
+"""kNN-MT: a datastore of known translations that is interpolated with the model at every step.
 
-Wherever the model stands in a known translation, the vector that its head reads there is a key, and the
-token that follows is its value. While it translates, the vector h of a step is the query (Khandelwal et al.
-2021), and with weight w, temperature T and the nearest few keys k:
+For every token of a known translation the datastore holds a key, the vector that the model's head reads at
+that position, and a value, the token. While the model translates, the vector h of a step is the query
+(Khandelwal et al. 2021). With the k nearest keys, weight lambda and temperature T:
 
-    p(y) = (1 - w) p_model(y) + w sum of a_k c_k(y) / c_k,   a = softmax(log c_k - |h - k|^2 / (T u))
+    p(y) = (1 - lambda) p_model(y) + lambda sum over i of a_i c_i(y) / c_i
+    a = softmax(log c_i - |h - k_i|^2 / (T u))
 
-A key that was met several times is held once: c_k tokens followed it, of which c_k(y) were y. It is attention
-once more, over all of a text instead of a sentence. The unit u is the mean squared distance of the tokens'
-keys from their centre, so that a temperature means the same to every model. R rows, N keys, D width, E pairs
-of a key and a token that followed it, V vocabulary, K neighbours.
+Equal keys are held once: c_i counts the tokens that followed key i, and c_i(y) those that are y. The unit u
+is the mean squared distance of the keys from their mean, so that a temperature has the same meaning for every
+model. R rows, N keys, D width, E entries (pairs of a key and a token that followed it), V vocabulary, K
+neighbours.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from regard.checkpoints.atomic_folders import new_folder, write_json, write_tensors
 from regard.checkpoints.untrusted_files import FolderFiles, MappedWeights
-from regard.errors import CheckpointError, DataError, SettingError
-from regard.inference.rescoring.contexts import MOST, Known, Pairs, Walk, count_pairs, in_order, walks
-from regard.inference.rescoring.nearest import followed, merge_equal, nearest
-from regard.inference.rescoring.tuning import Evidence, Nearest, Recall, choose, shares
-from regard.inference.scoring import forced, last_vectors
-from regard.inference.windows import BUDGET, batches
-from regard.text.tokenizer import Tokenizers
+from regard.errors import CheckpointError, SettingError
+from regard.inference.rescoring.nearest import nearest
+from regard.settings import Settings
 
 if TYPE_CHECKING:
     from regard.model.transformer import EncoderDecoder
 
+FORMAT = 3
+CONFIG, TENSORS = "datastore.json", "datastore.safetensors"
+MAX_KEYS = 1 << 24  # every step is compared with all of them
+ROWS = 1 << 10  # keys converted at once
 
-FORMAT = 2
-ABOUT, STORED = "remembered.json", "remembered.safetensors"
-JUDGED = 1 << 15  # tokens at most by which a recall is chosen
-ROWS = 1 << 10  # keys that are converted at once
+
+class KnnParameters(Settings):
+    """The parameters of kNN-MT; `lambda` is a keyword of Python, so the field is `lambda_`."""
+
+    lambda_: Annotated[float, Field(ge=0, le=0.99, alias="lambda")] = 0.3  # the datastore's weight
+    k: Annotated[int, Field(ge=1, le=4096)] = 16  # how many neighbours
+    temperature: Annotated[float, Field(gt=0, le=1000)] = 0.15  # of the softmax over neighbours
+
+    def __init__(self, **values: Any):
+        if "lambda_" in values:
+            values = {"lambda": values.pop("lambda_"), **values}
+        super().__init__(**values)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parameters by name, as JSON values."""
+        return self.model_dump(by_alias=True)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest keys of each row, the nearest first; R K each."""
+
+    distances: Tensor  # squared, divided by the unit
+    indices: Tensor  # of the keys
+    counts: Tensor  # how many tokens followed each key
+
+
+def neighbour_weights(distances: Tensor, counts: Tensor, temperature: float) -> Tensor:
+    """The softmax over neighbours, R K; a key that occurred n times weighs as n keys."""
+    return (counts.log() - distances / temperature).softmax(-1)
 
 
 @dataclass(frozen=True, eq=False)
 class Datastore:
-    """Where a model stood in known translations, and what followed there. It blends into each step."""
+    """Keys and the tokens that followed them. It is a Blend: a stepper calls it after the model's head."""
 
-    keys: Tensor  # N D, no two alike, in two bytes a number
+    keys: Tensor  # N D, all different, float16
     followers: Tensor  # N, how many different tokens followed each key
     ids: Tensor  # E, these tokens, key after key
     counts: Tensor  # E, how often each of them followed
-    model: str  # whose vectors these are
-    recall: Recall = field(default_factory=Recall)
+    model: str  # the fingerprint of the model that computed the keys
+    parameters: KnnParameters = field(default_factory=KnnParameters)
 
     def __len__(self) -> int:
-        """How many tokens are remembered."""
+        """The number of tokens in the known translations."""
         return int(self.counts.sum())
 
-    def __call__(self, hidden: Tensor, chances: Tensor) -> Tensor:
-        """Last vectors R D and the model's log-probabilities R V to those of both, R V."""
-        weight = self.recall.weight
+    def __call__(self, hidden: Tensor, log_probabilities: Tensor) -> Tensor:
+        """Interpolate: hidden states R D and the model's log-probabilities R V to log-probabilities R V."""
+        weight = self.parameters.lambda_
         if not weight:
-            return chances
+            return log_probabilities
         near = self.nearest(hidden)
-        slots, entries = self._entries(near.places)
-        each = shares(near.distances, near.counts, self.recall.temperature).flatten()[slots]
-        found = torch.zeros_like(chances)
-        columns = slots // near.places.shape[1] * chances.shape[1] + self.ids[entries]
-        found.view(-1).scatter_add_(0, columns, (each * self._share(near, slots, entries)).to(found.dtype))
-        return torch.logaddexp(chances + log(1 - weight), found.log() + log(weight))
+        slots, entries = self._entries(near.indices)
+        weights = neighbour_weights(near.distances, near.counts, self.parameters.temperature).flatten()[slots]
+        masses = (weights * self._share(near, slots, entries)).to(log_probabilities.dtype)
+        columns = slots // near.indices.shape[1] * log_probabilities.shape[1] + self.ids[entries]
+        retrieved = torch.zeros_like(log_probabilities)
+        retrieved.view(-1).scatter_add_(0, columns, masses)
+        return torch.logaddexp(log_probabilities + log(1 - weight), retrieved.log() + log(weight))
 
-    def nearest(self, hidden: Tensor, count: int | None = None) -> Nearest:
-        """The keys nearest to each row, the nearest first."""
-        wanted = min(count or self.recall.neighbours, len(self.keys))
-        distances, places = nearest(hidden.float(), self.keys, self._halves, wanted)
-        return Nearest((distances / self._unit).float(), places, self._totals[places].float())
+    def nearest(self, hidden: Tensor, count: int | None = None) -> Neighbours:
+        """The keys nearest to each row of hidden states, R D."""
+        count = min(count or self.parameters.k, len(self.keys))
+        distances, indices = nearest(hidden.float(), self.keys, self._half_squares, count)
+        return Neighbours((distances / self._unit).float(), indices, self._totals[indices].float())
 
-    def share_of(self, near: Nearest, ids: np.ndarray) -> Tensor:
-        """The share of each neighbour's tokens that are the token of its row, R K."""
-        slots, entries = self._entries(near.places)
-        wanted = torch.from_numpy(ids.astype(np.int64)).to(self.ids.device)[slots // near.places.shape[1]]
-        right = torch.where(self.ids[entries] == wanted, self._share(near, slots, entries), 0.0)
-        found = torch.zeros_like(near.counts)
-        return found.view(-1).scatter_add_(0, slots, right).view_as(found)
+    def share_of(self, near: Neighbours, ids: np.ndarray) -> Tensor:
+        """The fraction of each neighbour's followers that equal the id of its row, R K."""
+        slots, entries = self._entries(near.indices)
+        wanted = torch.from_numpy(ids.astype(np.int64)).to(self.ids.device)[slots // near.indices.shape[1]]
+        matching = torch.where(self.ids[entries] == wanted, self._share(near, slots, entries), 0.0)
+        shares = torch.zeros_like(near.counts)
+        return shares.view(-1).scatter_add_(0, slots, matching).view_as(shares)
 
-    def changed(self, **recall: Any) -> Datastore:
-        """The same with other weight, neighbours or temperature."""
-        return replace(self, recall=self.recall.changed(**recall))
+    def changed(self, **parameters: Any) -> Datastore:
+        """A copy with other parameters."""
+        return replace(self, parameters=self.parameters.changed(**parameters))
 
     def check(self, model: EncoderDecoder) -> None:
-        """Refuse to speak for a model whose vectors these are not."""
+        """Raise if the keys were computed by another model."""
         vocabulary = model.config.target_vocabulary or model.config.vocabulary
         fits = self.keys.shape[1] == model.config.width and self._lowest >= 0 and self._highest < vocabulary
         if not fits or self.model != fingerprint(model):
-            raise SettingError("what is remembered was met by another model; remember it anew with this one")
+            raise SettingError(
+                "this datastore was built with another model; build one with this: regard datastore"
+            )
 
     def save(self, folder: str | Path, overwrite: bool = False) -> Path:
-        """Write a folder that appears whole."""
+        """Write a folder, which appears only when it is complete."""
         with new_folder(Path(folder), overwrite) as making:
-            told = {"format": FORMAT, "model": self.model, "recall": self.recall.model_dump()}
-            write_json(making / ABOUT, told)
-            numbers = {"followers": self.followers, "ids": self.ids, "counts": self.counts}
-            whole = {name: tensor.cpu().numpy().astype(np.int32) for name, tensor in numbers.items()}
-            write_tensors(making / STORED, {"keys": self.keys.cpu().numpy(), **whole})
+            config = {"format": FORMAT, "model": self.model, "parameters": self.parameters.as_dict()}
+            write_json(making / CONFIG, config)
+            values = {"followers": self.followers, "ids": self.ids, "counts": self.counts}
+            arrays = {name: tensor.cpu().numpy().astype(np.int32) for name, tensor in values.items()}
+            write_tensors(making / TENSORS, {"keys": self.keys.cpu().numpy(), **arrays})
         return Path(folder)
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "cpu") -> Datastore:
-        """Read such a folder, every file checked."""
+        """Read a folder that `save` has written; every file is verified."""
         files = FolderFiles.sealed(Path(folder))
-        if ABOUT not in files or STORED not in files:
-            raise CheckpointError(f"{folder} holds nothing remembered; regard remember makes such a folder")
-        files.verify([ABOUT])
-        model, recall = _told(files)
-        stored = files.weights(STORED)
-        if not _fit(stored):
-            raise _unsound(files)
+        if CONFIG not in files or TENSORS not in files:
+            raise CheckpointError(f"{folder} holds no datastore; build one with regard datastore")
+        files.verify([CONFIG])
+        model, parameters = _read_config(files)
+        stored = files.weights(TENSORS)
+        if not _has_expected_shapes(stored):
+            raise _invalid(files)
         values = {name: torch.from_numpy(stored.read(name)).long() for name in stored if name != "keys"}
-        if not _are_sound(**values):
-            raise _unsound(files)
-        files.verify([STORED])
+        if not _is_consistent(**values):
+            raise _invalid(files)
+        files.verify([TENSORS])
         keys = torch.from_numpy(stored.read("keys"))
-        if not _is_finite(keys):
-            raise _unsound(files)
+        if not is_finite(keys):
+            raise _invalid(files)
         followers, ids, counts = (values[name].to(device) for name in ("followers", "ids", "counts"))
-        return cls(keys.to(device), followers, ids, counts, model, recall)
+        return cls(keys.to(device), followers, ids, counts, model, parameters)
 
-    def _entries(self, places: Tensor) -> tuple[Tensor, Tensor]:
-        """For keys R K, every token that followed one: its slot in R K, and its place among all such."""
-        lengths = self.followers[places].flatten()
+    def _entries(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """All entries of keys R K: the position of each in the flattened R K, and its index in E."""
+        lengths = self.followers[indices].flatten()
         slots = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
         within = torch.arange(len(slots), device=lengths.device) - (lengths.cumsum(0) - lengths)[slots]
-        return slots, self._starts[places].flatten()[slots] + within
+        return slots, self._starts[indices].flatten()[slots] + within
 
-    def _share(self, near: Nearest, slots: Tensor, entries: Tensor) -> Tensor:
+    def _share(self, near: Neighbours, slots: Tensor, entries: Tensor) -> Tensor:
         return self.counts[entries] / near.counts.flatten()[slots]
 
     @cached_property
@@ -162,45 +190,46 @@ class Datastore:
         return int(self.ids.max())
 
     @cached_property
-    def _halves(self) -> Tensor:
-        halves = torch.empty(len(self.keys), device=self.keys.device)  # N
-        for part, found in zip(self.keys.split(ROWS), halves.split(ROWS), strict=True):
-            found.copy_(part.float().square().sum(1) / 2)
-        return halves
+    def _half_squares(self) -> Tensor:
+        """|k|^2 / 2 of each key, N."""
+        half_squares = torch.empty(len(self.keys), device=self.keys.device)
+        for keys, values in zip(self.keys.split(ROWS), half_squares.split(ROWS), strict=True):
+            values.copy_(keys.float().square().sum(1) / 2)
+        return half_squares
 
     @cached_property
     def _unit(self) -> float:
         total, squares = np.zeros(self.keys.shape[1]), 0.0
         for part, counts in zip(self.keys.split(ROWS), self._totals.split(ROWS), strict=True):
-            some, weights = part.cpu().double().numpy(), counts.cpu().double().numpy()
-            total += weights @ some
-            squares += float(weights @ (some**2).sum(1))
+            keys, weights = part.cpu().double().numpy(), counts.cpu().double().numpy()
+            total += weights @ keys
+            squares += float(weights @ (keys**2).sum(1))
         return max(squares / len(self) - float(((total / len(self)) ** 2).sum()), 1e-12)
 
 
-def _told(files: FolderFiles) -> tuple[str, Recall]:
-    """Whose vectors a folder holds, and how much they count."""
-    told, path = files.json(ABOUT), files.path(ABOUT)
-    if told.get("format") == 1:
-        raise CheckpointError(f"{path} is of an earlier version of regard; build it again: regard remember")
-    if told.get("format") != FORMAT or not isinstance(told.get("model"), str):
-        raise CheckpointError(f"{path} is of another format; build it again: regard remember")
+def _read_config(files: FolderFiles) -> tuple[str, KnnParameters]:
+    """The model's fingerprint and the parameters."""
+    config, path = files.json(CONFIG), files.path(CONFIG)
+    if config.get("format") != FORMAT or not isinstance(config.get("model"), str):
+        raise CheckpointError(f"{path} is of another format; build it again: regard datastore")
     try:
-        return told["model"], Recall.read(told.get("recall"))
+        return config["model"], KnnParameters.read(config.get("parameters"))
     except SettingError as error:
         raise CheckpointError(f"{path}: {error}") from None
 
 
-def _unsound(files: FolderFiles) -> CheckpointError:
-    return CheckpointError(f"{files.path(STORED)} has not a sound key for every id; remember it anew")
+def _invalid(files: FolderFiles) -> CheckpointError:
+    return CheckpointError(
+        f"{files.path(TENSORS)} holds invalid keys or ids; build it again: regard datastore"
+    )
 
 
-def _fit(stored: MappedWeights) -> bool:
-    """Whether shapes and types are those of keys and of what followed them; nothing is read for it."""
+def _has_expected_shapes(stored: MappedWeights) -> bool:
+    """Check names, shapes and types of the tensors without reading them."""
     if set(stored) != {"keys", "followers", "ids", "counts"}:
         return False
     shapes, types = stored.shapes, stored.dtypes
-    if len(shapes["keys"]) != 2 or 0 in shapes["keys"] or shapes["keys"][0] > MOST:
+    if len(shapes["keys"]) != 2 or 0 in shapes["keys"] or shapes["keys"][0] > MAX_KEYS:
         return False
     if types.pop("keys") != "F16" or set(types.values()) != {"I32"}:
         return False
@@ -208,104 +237,21 @@ def _fit(stored: MappedWeights) -> bool:
     return rows_fit and len(shapes["ids"]) == 1 and shapes["ids"] == shapes["counts"]
 
 
-def _are_sound(followers: Tensor, ids: Tensor, counts: Tensor) -> bool:
-    """Whether every key was followed by something, and all of that is there."""
+def _is_consistent(followers: Tensor, ids: Tensor, counts: Tensor) -> bool:
+    """Whether every key has followers, and all of them are there."""
     return int(followers.min()) > 0 and int(followers.sum()) == len(ids) and int(counts.min()) > 0
 
 
-def _is_finite(keys: Tensor) -> bool:
+def is_finite(keys: Tensor) -> bool:
+    """Whether no key holds NaN or infinity."""
     return all(bool(part.isfinite().all()) for part in keys.split(ROWS))
 
 
-def remember(model: EncoderDecoder, tokenizers: Tokenizers, pairs: Pairs) -> Datastore:
-    """Read known translations, pairs of source and target, and remember where the model stood in them.
-
-    A pair with a side that is blank, or too long for the model, is passed over. The order of pairs does not
-    matter.
-    """
-    counts = count_pairs(tokenizers, model.config.context, pairs)
-    if not counts:
-        raise DataError(
-            "there is nothing to remember: no pair has text on both sides that this model can read"
-        )
-    walked = list(walks(in_order(counts)))
-    keys = _keys(model, tokenizers.target.start, walked)
-    places = np.concatenate([walk.places for walk in walked])
-    ids = np.concatenate([walk.known.target_ids for walk in walked])
-    times = np.concatenate([np.full(len(walk.places), counts[walk.known]) for walk in walked])
-    keys, numbers = merge_equal(keys)
-    found = followed(numbers[places], ids, times)
-    followers, ids, times = (
-        torch.from_numpy(x).to(keys.device) for x in (found.lengths, found.ids, found.counts)
-    )
-    return Datastore(keys, followers, ids, times, fingerprint(model))
-
-
-def _keys(model: EncoderDecoder, start: int, walked: Sequence[Walk]) -> Tensor:
-    """The vector of each context, N D; all room is taken once."""
-    count = 1 + max(int(walk.places[-1]) for walk in walked)
-    device = next(model.parameters()).device
-    keys = torch.empty(count, model.config.width, dtype=torch.float16, device=device)
-    new = [walk for walk in walked if walk.shared < len(walk.places)]
-    for some in _in_batches([walk.known for walk in new], start):
-        vectors = last_vectors(model, some.inputs, some.sources).half()
-        parts = vectors.split([len(ids) for ids in some.targets])
-        for walk, part in zip((new[place] for place in some.places), parts, strict=True):
-            first = int(walk.places[walk.shared])
-            keys[first : first + len(part) - walk.shared] = part[walk.shared :] + 0.0  # no negative zero
-    if not _is_finite(keys):
-        raise CheckpointError("the model answers NaN or infinity, so its weights are damaged; load another")
-    return keys
-
-
-def tuned(remembered: Datastore, model: EncoderDecoder, tokenizers: Tokenizers, pairs: Pairs) -> Datastore:
-    """The same with the recall under which other known translations, given as pairs, are likeliest."""
-    remembered.check(model)
-    counts = count_pairs(tokenizers, model.config.context, pairs)
-    if not counts:
-        raise DataError(
-            "there is nothing to judge by: no pair has text on both sides that this model can read"
-        )
-    found = []
-    for some in _in_batches(_judges(counts), tokenizers.target.start):
-        near = remembered.nearest(last_vectors(model, some.inputs, some.sources), Evidence.most)
-        chances = np.concatenate(forced(model, some.inputs, some.targets, some.sources, ()))
-        found.append(Evidence.of(near, remembered.share_of(near, np.concatenate(some.targets)), chances))
-    return replace(remembered, recall=choose(found))
-
-
-def _judges(counts: Counter[Known]) -> list[Known]:
-    """Pairs to judge by, with their repetitions: by a hash, so that lines in any order give the same ones."""
-    drawn = sorted(
-        counts.elements(), key=lambda pair: (crc32(pair.source + pair.target), pair.source, pair.target)
-    )
-    ends = np.cumsum([len(pair.target) // 4 for pair in drawn])
-    return drawn[: int(np.searchsorted(ends, JUDGED)) + 1]
-
-
 def fingerprint(model: EncoderDecoder) -> str:
-    """What tells a trained model from another: sha256 of its configuration and of every weight."""
-    told = json.dumps(model.config.model_dump(exclude_defaults=True), sort_keys=True)
-    digest = hashlib.sha256(told.encode())
+    """The sha256 of a model's configuration and of every weight."""
+    config = json.dumps(model.config.model_dump(exclude_defaults=True), sort_keys=True)
+    digest = hashlib.sha256(config.encode())
     for name, parameter in model.named_parameters():
         digest.update(f"{name} {tuple(parameter.shape)}".encode())
         digest.update(parameter.detach().float().cpu().contiguous().numpy().data)
     return digest.hexdigest()
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Some pairs as ids: what the encoder reads, what the decoder reads, and what follows each of that."""
-
-    places: list[int]
-    sources: list[list[int]]
-    inputs: list[np.ndarray]
-    targets: list[np.ndarray]
-
-
-def _in_batches(pairs: Sequence[Known], start: int) -> Iterator[_Batch]:
-    """Pairs of about one length together."""
-    for places in batches([pair.size for pair in pairs], BUDGET):
-        targets = [pairs[place].target_ids for place in places]
-        inputs = [np.concatenate([[start], ids[:-1]]) for ids in targets]
-        yield _Batch(places, [pairs[place].source_ids for place in places], inputs, targets)

@@ -47,7 +47,7 @@ class Tree:
             numbers[row, column] = self._add(self.nodes[parents[row]], token, chance, fate)
         return numbers
 
-    def as_data(self) -> list[dict[str, Any]]:
+    def as_dict(self) -> list[dict[str, Any]]:
         """The nodes as dictionaries that JSON can hold."""
         return [asdict(node) for node in self.nodes]
 

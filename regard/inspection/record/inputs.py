@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from regard.engine.stepper import Banned, Choices, Stepper
+from regard.engine.stepper import Banned, Choices
 from regard.errors import SettingError, UsageError
 from regard.inference.reader import Reader
 from regard.inference.tokens import beginning
@@ -32,7 +32,8 @@ def read_sides(
     """The source and the target of a pass, where the model has one.
 
     `target` is a text or token ids: an output to read, or for a Writer the continuation of the text. Without
-    it a Translator reads the translation that `translate` gives by default under the same `off` and `patch`.
+    it a Translator reads the translation that `translate` gives by default under the same `ablate` and
+    `patch`.
     """
     if isinstance(model, Translator):
         return source_side(model, text), _translation(model, text, target, ablate, patch)
@@ -88,9 +89,13 @@ def translate_by_default(
     ablate: Sequence[Part] = (),
     patch: Mapping[str, Replacement] | None = None,
 ) -> list[int]:
-    """The ids of the translation that `translate` gives by default, with parts off and values replaced."""
+    """The ids of the default translation, with parts ablated and values replaced."""
     if patch:
-        translator = _PatchedTranslator(translator, patch)
+        translator = Translator(
+            translator.model,
+            translator.tokenizers,
+            stepper=lambda model, ablate, blend: WholePassStepper(model, ablate, patch),
+        )
     with evaluation_mode(translator.model):
         return translator.translate(text, ablate=ablate).tokens.ids.tolist()
 
@@ -114,17 +119,6 @@ def _check_ids(ids: Sequence[int], vocabulary: int) -> None:
     unknown = next((number for number in ids if number >= vocabulary), None)
     if unknown is not None:
         raise SettingError(f"id {unknown} is none of this model's {vocabulary:,}; ask for its vocabulary")
-
-
-class _PatchedTranslator(Translator):
-    """A Translator whose search runs with values replaced."""
-
-    def __init__(self, translator: Translator, patch: Mapping[str, Replacement]):
-        super().__init__(translator.model, translator.tokenizers)
-        self.patch = patch
-
-    def _stepper(self, ablate: Sequence[Part], remembered: object = None) -> Stepper:
-        return WholePassStepper(self.model, ablate, self.patch)
 
 
 class WholePassStepper:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.inference.rescoring.datastore import Datastore
+from regard.inference.rescoring.noisy_channel import NoisyChannel
 from regard.inference.translator import Translator
 from regard.runs.corpora import Corpora, first_examples, parallel
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
@@ -90,17 +91,18 @@ def translate(
     sentences: Sequence[str],
     beams: int = 1,
     length_penalty: float = 0.6,
-    backwards: float = 0.0,
-    remembered: Datastore | None = None,
+    channel_weight: float = 0.0,
+    datastore: Datastore | None = None,
 ) -> list[str]:
-    """A translation of each sentence, in the order of sentences; too long a text is cut into its own."""
+    """A translation of each sentence, in order; a text that is too long is split into sentences."""
     module: Any = trained.module
-    found = Translator(module, trained.words.tokenizers).translate(
+    translator = Translator(module, trained.words.tokenizers)
+    translations = translator.translate(
         list(sentences),
         beams=beams,
         length_penalty=length_penalty,
-        backwards=backwards,
-        remembered=remembered,
         split="sentences",
+        rescorer=NoisyChannel(translator, channel_weight) if channel_weight else None,
+        blend=datastore,
     )
-    return [translation.text for translation in found]
+    return [translation.text for translation in translations]

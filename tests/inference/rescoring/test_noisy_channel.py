@@ -1,4 +1,4 @@
-"""The way back: translations ranked also by what the model thinks of the source, given them."""
+"""Noisy-channel reranking: hypotheses ranked also by the probability of the source given each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from regard.errors import SettingError
-from regard.inference.rescoring.noisy_channel import Backwards
+from regard.inference.rescoring.noisy_channel import NoisyChannel
+from regard.inference.search.beam import BeamSettings
 from regard.inference.translation import Source
 from regard.inference.translator import Translator
 from regard.text.tokenizer import Tokenizer, Tokenizers
@@ -46,7 +47,7 @@ def hypotheses(found):
 def test_hypotheses_rank_by_both_ways(guesser, sources, weight, alpha):
     settings = dict(beams=5, n_best=5, length_penalty=alpha)
     plain = guesser.translate(sources, **settings)
-    both = guesser.translate(sources, backwards=weight, **settings)
+    both = guesser.translate(sources, rescorer=NoisyChannel(guesser, weight), **settings)
     moved = 0
     for source, one_way, found in zip(sources, plain, both, strict=True):
         expected = []
@@ -55,7 +56,7 @@ def test_hypotheses_rank_by_both_ways(guesser, sources, weight, alpha):
             length = len(guesser.tokenizers.source.encode(source)) + 1
             expected.append((each.rank_score + weight * back / penalty(length, alpha), back, each.text))
         expected.sort(key=lambda each: -each[0])
-        told = [(each.rank_score, each.back_score, each.text) for each in hypotheses(found)]
+        told = [(each.rank_score, each.channel_score, each.text) for each in hypotheses(found)]
         assert [each[2] for each in told] == [each[2] for each in expected]
         for found_numbers, numbers in zip(told, expected, strict=True):
             assert found_numbers[:2] == pytest.approx(numbers[:2], abs=1e-4)
@@ -64,14 +65,16 @@ def test_hypotheses_rank_by_both_ways(guesser, sources, weight, alpha):
 
 
 def test_a_score_is_still_that_of_the_way_there(guesser, sources):
-    for source, found in zip(sources, guesser.translate(sources, backwards=1.0), strict=True):
+    for source, found in zip(
+        sources, guesser.translate(sources, rescorer=NoisyChannel(guesser, 1.0)), strict=True
+    ):
         assert found.score == pytest.approx(guesser.score(source, found).score, abs=1e-5)
 
 
 def test_the_best_of_all_hypotheses_is_given_however_few_are_wanted(guesser, sources):
-    everything = guesser.translate(sources, beams=6, n_best=6, backwards=1.0)
+    everything = guesser.translate(sources, beams=6, n_best=6, rescorer=NoisyChannel(guesser, 1.0))
     for wanted in (1, 3):
-        few = guesser.translate(sources, beams=6, n_best=wanted, backwards=1.0)
+        few = guesser.translate(sources, beams=6, n_best=wanted, rescorer=NoisyChannel(guesser, 1.0))
         assert [[one.text for one in hypotheses(each)] for each in few] == [
             [one.text for one in hypotheses(each)[:wanted]] for each in everything
         ]
@@ -79,74 +82,87 @@ def test_the_best_of_all_hypotheses_is_given_however_few_are_wanted(guesser, sou
 
 def test_a_model_that_knows_the_way_back_finds_what_was_left_out(two_way_translator, toy_pairs):
     """Right translations win against likelier ones without their last word, by the way back alone."""
-    model, words = two_way_translator.model, two_way_translator.tokenizers
-    way_back = Backwards(1.0, model, words, 0.6)
+    words = two_way_translator.tokenizers
+    channel = NoisyChannel(two_way_translator, 1.0)
     right = 0
     for source, target in toy_pairs(40, 79):
         ids = np.array([*words.source.encode(source), words.source.end])
         whole, short = (
             two_way_translator.score(source, text) for text in (target, target.rsplit(" ", 1)[0] + ".")
         )
-        likelier = replace(short, rank_score=whole.rank_score + 0.1, others=(whole,))
-        right += way_back.ranked([Source(source, ids)], [likelier], 1)[0].text == target
+        likelier = replace(short, rank_score=whole.rank_score + 0.1)
+        right += channel([Source(source, ids)], [[likelier, whole]], BeamSettings())[0][0].text == target
     assert right >= 38
 
 
 def test_batches_do_not_change_it(guesser, sources):
-    alone = [guesser.translate(source, backwards=0.5, n_best=2) for source in sources]
-    together = guesser.translate(sources, backwards=0.5, n_best=2)
+    alone = [guesser.translate(source, rescorer=NoisyChannel(guesser, 0.5), n_best=2) for source in sources]
+    together = guesser.translate(sources, rescorer=NoisyChannel(guesser, 0.5), n_best=2)
     assert [each.text for each in together] == [each.text for each in alone]
-    assert [each.back_score for each in together] == pytest.approx(
-        [each.back_score for each in alone], abs=1e-4
+    assert [each.channel_score for each in together] == pytest.approx(
+        [each.channel_score for each in alone], abs=1e-4
     )
 
 
 def test_tree_alignment_and_json_go_with_it(guesser, sources):
-    found = guesser.translate(sources[0], backwards=1.0, n_best=3, tree=True, alignment=True)
+    found = guesser.translate(
+        sources[0], rescorer=NoisyChannel(guesser, 1.0), n_best=3, tree=True, alignment=True
+    )
     assert found.tree is not None
     assert found.alignment is not None
     assert len(found.others) == 2
     assert all(each.tree is None for each in found.others)
-    told = json.loads(json.dumps(found.as_data()))
-    assert told["back_score"] == found.back_score
-    assert [each["back_score"] for each in told["others"]] == [each.back_score for each in found.others]
+    told = json.loads(json.dumps(found.as_dict()))
+    assert told["channel_score"] == found.channel_score
+    assert [each["channel_score"] for each in told["others"]] == [each.channel_score for each in found.others]
 
 
 def test_a_text_of_parts_has_the_sum_of_theirs(guesser):
-    found = guesser.translate("the cat sees. " * 30, split="sentences", max_length=4, backwards=0.5)
-    assert found.back_score == pytest.approx(sum(part.back_score for part in found.parts))
-    assert guesser.translate("  ", backwards=0.5).back_score is None
+    found = guesser.translate(
+        "the cat sees. " * 30, split="sentences", max_length=4, rescorer=NoisyChannel(guesser, 0.5)
+    )
+    assert found.channel_score == pytest.approx(sum(part.channel_score for part in found.parts))
+    assert guesser.translate("  ", rescorer=NoisyChannel(guesser, 0.5)).channel_score is None
 
 
 def test_one_cut_short_and_one_with_a_prefix_are_ranked_too(guesser, sources):
     for options in (dict(max_length=1), dict(max_length=2, prefix="le chat")):
-        for source, found in zip(sources, guesser.translate(sources, backwards=1.0, **options), strict=True):
-            assert found.back_score == pytest.approx(back_by_hand(guesser, source, found), abs=1e-4)
+        for source, found in zip(
+            sources, guesser.translate(sources, rescorer=NoisyChannel(guesser, 1.0), **options), strict=True
+        ):
+            assert found.channel_score == pytest.approx(back_by_hand(guesser, source, found), abs=1e-4)
 
 
 def test_parts_that_are_off_are_off_on_the_way_back(guesser, sources):
     ablate = [("cross", 0, 0), ("encoder", 1, 1)]
-    found = guesser.translate(sources[0], backwards=1.0, ablate=ablate)
+    found = guesser.translate(sources[0], rescorer=NoisyChannel(guesser, 1.0, ablate), ablate=ablate)
     whole = back_by_hand(guesser, sources[0], found)
-    assert abs(found.back_score - whole) > 1e-4
+    assert abs(found.channel_score - whole) > 1e-4
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        (dict(backwards=-0.1), r"backwards \(-0.1\) must lie between 0 and 100"),
-        (dict(backwards=101.0), r"backwards \(101.0\) must lie between 0 and 100"),
-        (dict(backwards=float("nan")), r"backwards \(nan\) must lie between 0 and 100"),
-        (dict(backwards=0.1, beams=1), "nothing to choose from with one beam"),
-    ],
-)
-def test_what_cannot_be_is_refused_at_once(guesser, options, line):
-    with pytest.raises(SettingError, match=line):
-        guesser.translate(iter(["the cat"]), **options)
+@pytest.mark.parametrize("weight", [-0.1, 101.0, float("nan")])
+def test_a_wrong_weight_is_refused(guesser, weight):
+    with pytest.raises(SettingError, match=rf"channel_weight \({weight}\) must lie between 0 and 100"):
+        NoisyChannel(guesser, weight)
 
 
-def test_two_vocabularies_have_no_way_back(guesser, toy_tokenizer, tmp_path):
+def test_one_beam_is_refused_at_once(guesser):
+    with pytest.raises(SettingError, match="rescoring needs several hypotheses, and beams is 1"):
+        guesser.translate(iter(["the cat"]), beams=1, rescorer=NoisyChannel(guesser, 0.1))
+
+
+def test_two_vocabularies_are_refused(guesser, toy_tokenizer, tmp_path):
     toy_tokenizer.save(tmp_path / "other.json")
     apart = Translator(guesser.model, Tokenizers(toy_tokenizer, Tokenizer.load(tmp_path / "other.json")))
     with pytest.raises(SettingError, match="needs one vocabulary for both languages"):
-        apart.translate("the cat", backwards=0.1)
+        NoisyChannel(apart, 0.1)
+
+
+def test_any_function_can_rescore(guesser, sources):
+    """The seam itself: n-best lists in, n-best lists out."""
+    plain = guesser.translate(sources, beams=4, n_best=4)
+    worst = guesser.translate(
+        sources, beams=4, n_best=2, rescorer=lambda sources, n_best, settings: [row[::-1] for row in n_best]
+    )
+    assert [each.text for each in worst] == [each.others[-1].text for each in plain]
+    assert all(len(each.others) == 1 for each in worst)

@@ -285,7 +285,7 @@ def test_the_verdict_on_many_equals_is_that_of_a_stable_order():
 
 def test_the_tree_tells_what_became_of_every_hypothesis(fake):
     answer = garden(fake, n_best=2, tree=True, patience=None)
-    nodes = answer.tree.as_data()
+    nodes = answer.tree.as_dict()
     assert json.loads(json.dumps(nodes)) == nodes
     path = {0: ()}
     for node in nodes[1:]:

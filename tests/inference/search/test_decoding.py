@@ -95,7 +95,7 @@ def entering_late(search, requests, count):
 def told(answers):
     return [
         [(r.ids.tolist(), r.log_probabilities.tolist(), r.score, r.reason) for r in a.results]
-        + ([] if a.tree is None else a.tree.as_data())
+        + ([] if a.tree is None else a.tree.as_dict())
         for a in answers
     ]
 
