@@ -130,7 +130,7 @@ def test_a_given_text_is_scored_with_its_end(translator):
 
 def test_one_pair_is_scored_at_a_time(translator):
     for ask in (translator.score, translator.align):
-        with pytest.raises(UsageError, match="the text must be a string, not list; ask for each by itself"):
+        with pytest.raises(UsageError, match="the text must be a string, not list; call it for each text"):
             ask(["the cat sees the dog."], "le chat voit le chien.")
         with pytest.raises(UsageError, match="must be a string or a Translation, not list"):
             ask("the cat sees the dog.", ["le chat voit le chien."])
