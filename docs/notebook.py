@@ -1,9 +1,9 @@
-"""Run a notebook from its first cell to its last and keep what each shows. Jupyter is not needed.
+"""Run all cells of a notebook and store their outputs. Jupyter is not needed.
 
     python docs/notebook.py docs/your-own-data.ipynb
 
-It runs in a folder that starts empty. What a cell prints is kept, and its last expression, as a picture
-where it is one.
+The notebook runs in an empty folder. Its outputs are the printed text and the value of the last expression,
+as a picture if it has one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 def run_notebook(notebook: Mapping[str, Any], changes: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The same notebook with what its cells show now; `changes` replaces text of the code, to be quicker."""
+    """The notebook with new outputs. `changes` replaces text in the code, to shorten a run."""
     names: dict[str, Any] = {"__name__": "__main__"}
     cells, count = [], 0
     for cell in notebook["cells"]:
@@ -35,7 +35,7 @@ def run_notebook(notebook: Mapping[str, Any], changes: Mapping[str, str] | None 
 
 
 def run_cell(code: str, names: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """What a cell prints, and what its last expression is."""
+    """The outputs of a cell: the printed text and the value of its last expression."""
     tree = ast.parse(code)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -53,19 +53,19 @@ def run_cell(code: str, names: dict[str, Any], count: int) -> list[dict[str, Any
 
 
 def shown_as(value: Any) -> dict[str, list[str]]:
-    """A value as a notebook keeps it: a picture where it has one, and text."""
+    """The value in a notebook's output format: an SVG picture if it has one, and text."""
     picture = getattr(value, "_repr_svg_", None)
     drawn = {"image/svg+xml": lines(picture())} if picture else {}
     return {**drawn, "text/plain": lines("a picture" if picture else repr(value))}
 
 
 def lines(text: str) -> list[str]:
-    """Text as notebooks have it."""
+    """Text as a list of lines, as notebooks store it."""
     return text.splitlines(keepends=True)
 
 
 def main(path: Path) -> None:
-    """Run a notebook and write it back."""
+    """Run the notebook and overwrite the file."""
     path = path.absolute()
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         done = run_notebook(json.loads(path.read_text(encoding="utf-8")))

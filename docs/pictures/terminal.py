@@ -1,9 +1,9 @@
-"""Draw the demo's story as a terminal shows it: a picture of its beginning, and all of it as plain text.
+"""Draw the beginning of the demo's story as a terminal picture, and save the whole story as plain text.
 
     python docs/pictures/terminal.py MODEL [DIR]
 
-MODEL is the folder of a trained demo; story.svg and story.txt go to DIR, without one to the folder of this
-file. The picture names no font file and no other host.
+MODEL is the folder of a trained demo. story.svg and story.txt go to DIR, by default the folder of this file.
+The picture loads no font file and no other host.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from regard.demo.story.training import Demo
 from regard.inspection.render.board import COLOURS, Board
 
 WIDTH = 84
-SECTIONS = 3  # of the story that the picture shows
-KEPT_IN = "~/.cache/regard/demo"  # where a reader's own model is, in place of this machine's folder
+SECTIONS = 3  # number of sections in the picture
+CACHE = "~/.cache/regard/demo"  # printed instead of the folder on this machine
 LIGHT = TerminalTheme((255, 255, 255), (29, 31, 35), [(29, 31, 35)] * 8)
 SVG = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -52,22 +52,22 @@ SVG = """\
 
 
 class Elsewhere(Board):
-    """A board on which a reader's folder stands, and not that of the machine which drew it."""
+    """A board that prints the default cache folder instead of the model's folder on this machine."""
 
     def __init__(self, console: Console, folder: Path):
         super().__init__(console)
         self.folder = str(folder)
 
     def say(self, words: str) -> None:
-        """A plain sentence."""
-        super().say(words.replace(self.folder, KEPT_IN))
+        """Print a plain sentence."""
+        super().say(words.replace(self.folder, CACHE))
 
 
 def tell_in_colour(demo: Demo) -> list[Text]:
-    """The story line by line, as a terminal of many colours shows it."""
-    written = StringIO()
+    """The lines of the story in true colour."""
+    output = StringIO()
     console = Console(
-        file=written,
+        file=output,
         width=WIDTH,
         theme=COLOURS,
         highlight=False,
@@ -75,17 +75,17 @@ def tell_in_colour(demo: Demo) -> list[Text]:
         color_system="truecolor",
     )
     tell(Elsewhere(console, demo.folder), demo)
-    return list(Text.from_ansi(written.getvalue()).split("\n"))
+    return list(Text.from_ansi(output.getvalue()).split("\n"))
 
 
 def first_sections(lines: list[Text], count: int) -> list[Text]:
-    """The lines of the first titles."""
+    """The lines of the first `count` sections."""
     titles = [number for number, line in enumerate(lines) if line.plain.endswith("──")]
     return lines[: titles[count]]
 
 
 def draw(lines: list[Text]) -> str:
-    """Lines as the picture of a terminal."""
+    """The lines as an SVG picture of a terminal."""
     console = Console(
         file=StringIO(),
         width=WIDTH,
