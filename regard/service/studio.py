@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -10,7 +11,8 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
-from regard.service.app import answer, make_app, not_there, read_body, sheet
+from regard.inspection.render.bundle import bundle, read_style
+from regard.service.app import answer, make_app, read_body, sheet
 from regard.service.http_errors import Busy, Malformed
 from regard.service.models import Entry, Models
 from regard.service.requests import (
@@ -26,16 +28,8 @@ from regard.service.requests import (
 )
 from regard.service.traces import Traces
 
-PAGE = Path(__file__).with_name("page")
-VIEW = Path(__file__).parents[1] / "inspection" / "view"
-KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".woff2": "font/woff2",
-}
+PAGE = Path(__file__).with_name("page.html")
+START = 'view.startLive(document.getElementById("studio"));'
 Body = TypeVar("Body", bound=Asked)
 
 
@@ -64,12 +58,10 @@ def body_of(kind: type[Body]) -> Callable[[Request], Awaitable[Body]]:
     return read
 
 
-def file_of(folder: Path, name: str) -> Response:
-    """A file of a folder by its plain name; whatever else a name says, only what is listed is given."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name == name and path.suffix in KINDS and path.is_file():
-            return Response(path.read_bytes(), media_type=KINDS[path.suffix])
-    raise not_there()
+@cache
+def view_script() -> str:
+    """The script of the page: the view as one expression, and the call that starts it."""
+    return f"const view = {bundle()};\n{START}\n"
 
 
 def _handlers() -> Any:
@@ -93,20 +85,25 @@ def _comparing() -> Any:
 def _pages() -> APIRouter:
     routes = APIRouter()
 
+    # Coroutines, because a page must not wait for the threads that compute.
     @routes.get("/")
-    def begin() -> Response:
+    async def begin() -> Response:
         return RedirectResponse("/studio")
 
     @routes.get("/studio")
-    def page() -> Response:
-        return file_of(PAGE, "index.html")
+    async def page() -> Response:
+        return Response(PAGE.read_bytes(), media_type="text/html; charset=utf-8")
 
-    @routes.get("/studio/view/{name}")
-    def module(name: str) -> Response:
-        return file_of(VIEW, name)
+    @routes.get("/studio/view.js")
+    async def script() -> Response:
+        return Response(view_script(), media_type="text/javascript; charset=utf-8")
+
+    @routes.get("/studio/view.css")
+    async def style() -> Response:
+        return Response(read_style(), media_type="text/css; charset=utf-8")
 
     @routes.get("/favicon.ico")
-    def icon() -> Response:
+    async def icon() -> Response:
         return Response(status_code=204)
 
     return routes

@@ -14,6 +14,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from regard.inspection.render.bundle import bundle
+
 from .chromium import PATIENCE
 
 MATRIX = "Attention: rows ask, columns answer"
@@ -32,10 +34,7 @@ READ_COLOURS = """([root, names]) => names.map(name => {
     return colour;
 })"""
 # Where cells stand is the view's own matter; what colour stands there is not.
-PLAN = """async ([labels, box]) => {
-    const { planOf } = await import("/studio/view/matrix_plan.js");
-    return planOf(labels, box.width, box.height);
-}"""
+PLAN = f"([labels, box]) => {bundle('pictures/matrix_plan.js')}.planOf(labels, box.width, box.height)"
 
 
 class Person:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from regard.inspection.render.html_export import read_style
+from regard.inspection.render.bundle import read_style
 from regard.inspection.render.widget import script, show
 
 from .person import HALF, numbers

@@ -17,7 +17,8 @@ from typing import Any
 
 from regard.errors import MissingPackage
 from regard.inspection.record.record import Record
-from regard.inspection.render.html_export import Choice, bundle, page_data, read_style
+from regard.inspection.render.bundle import bundle, read_style
+from regard.inspection.render.html_export import Choice, page_data
 from regard.inspection.render.payload import annotated_overview
 from regard.inspection.render.terminal import heat_of
 

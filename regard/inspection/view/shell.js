@@ -1,51 +1,17 @@
 /** The frame around the tabs: title, tabs, the model's name, errors as sentences, what is said aloud. */
 
-import { make, fill, adjust, uniqueId } from "./dom.js";
-import { InspectTab } from "./inspect.js";
-import { CompareTab } from "./compare.js";
-import { TranslateTab } from "./translate.js";
-import { WriteTab } from "./write.js";
-import { ReadTab } from "./read.js";
-import { TrainingTab } from "./training.js";
-import { ByHandTab } from "./byhand.js";
-import { DemoPanel } from "./demo.js";
+import { make, fill, adjust, uniqueId } from "./core/dom.js";
+import { DEMO } from "./tabs/demo/tab.js";
+import { INSPECT } from "./tabs/inspect/tab.js";
+import { COMPARE } from "./tabs/compare/tab.js";
+import { TRANSLATE } from "./tabs/translate/tab.js";
+import { WRITE } from "./tabs/write/tab.js";
+import { READ } from "./tabs/read/tab.js";
+import { TRAINING } from "./tabs/training/tab.js";
+import { BY_HAND } from "./tabs/by_hand/tab.js";
 
-/** The tabs in order. `fits(model, source)` says whether a tab is of use; a new tab is one line here. */
-const TABS = [
-  { name: "demo", title: "Demo", Tab: DemoPanel, fits: (model) => !isReady(model) },
-  { name: "inspect", title: "Inspect", Tab: InspectTab, fits: isReady },
-  {
-    name: "compare",
-    title: "Compare",
-    Tab: CompareTab,
-    fits: (model, source) => isReady(model) && source.can("compare"),
-  },
-  {
-    name: "translate",
-    title: "Translate",
-    Tab: TranslateTab,
-    fits: (model, source) => isReady(model) && model.family === "translation" && tellsNext(source),
-  },
-  {
-    name: "write",
-    title: "Write",
-    Tab: WriteTab,
-    fits: (model, source) => isReady(model) && model.family !== "reading" && tellsNext(source),
-  },
-  {
-    name: "read",
-    title: "Read",
-    Tab: ReadTab,
-    fits: (model, source) => isReady(model) && model.family === "reading" && source.can("fill"),
-  },
-  {
-    name: "training",
-    title: "Training",
-    Tab: TrainingTab,
-    fits: (model, source) => isReady(model) && model.snapshots.length > 0 && source.can("course"),
-  },
-  { name: "byhand", title: "By hand", Tab: ByHandTab, fits: () => true },
-];
+/** The tabs in order. A new tab is one line here; see core/tab.js. */
+const TABS = [DEMO, INSPECT, COMPARE, TRANSLATE, WRITE, READ, TRAINING, BY_HAND];
 
 /** Builds the frame in root; `context` is what every tab is given: {state, source, trace, announce, fail, ...}. */
 export class Shell {
@@ -155,7 +121,8 @@ export class Shell {
   }
 
   fitting() {
-    return this.model ? TABS.filter(({ fits }) => fits(this.model, this.context.source)) : [];
+    const { model, context: { source } } = this;
+    return model ? TABS.filter(({ needs, fits }) => fits(model) && needs.every((name) => source.can(name))) : [];
   }
 
   showTab() {
@@ -219,12 +186,4 @@ export class Shell {
     event.preventDefault();
     this.state.set({ tab: names[to] });
   }
-}
-
-function isReady(model) {
-  return model.state === "ready";
-}
-
-function tellsNext(source) {
-  return source.can("next") && source.can("vocabulary");
 }

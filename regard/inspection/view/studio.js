@@ -1,12 +1,12 @@
 /** The entry that the page, a notebook cell and a saved file call. */
 
-import { State } from "./state.js";
-import { LiveSource } from "./source.js";
-import { KeptSource } from "./kept.js";
-import { Tracing } from "./tracing.js";
+import { State } from "./core/state.js";
+import { LiveSource } from "./core/source.js";
+import { KeptSource } from "./core/kept.js";
+import { Tracing } from "./core/tracing.js";
 import { Shell } from "./shell.js";
-import { themeSwitch } from "./theme.js";
-import { Tour } from "./tour.js";
+import { themeSwitch } from "./core/theme.js";
+import { Tour } from "./tour/tour.js";
 
 /**
  * Build the view in `root` over a source.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from regard.inspection.render import html_export
+from regard.inspection.render.bundle import VIEW
 
 NODE = shutil.which("node")
 
@@ -23,8 +23,7 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("node is not installed, so the view's arithmetic is not compared with Python's here")
     folder = tmp_path_factory.mktemp("view")
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
-    for file in html_export.VIEW.glob("*.js"):
-        shutil.copy(file, folder)
+    shutil.copytree(VIEW, folder, dirs_exist_ok=True)
     return folder
 
 

@@ -15,7 +15,7 @@ PLAIN = {"scale": False, "causal": False, "temperature": 1, "decimals": None}
 
 def examples_of(run) -> dict[str, dict]:
     """The page's examples by their letter."""
-    return {example["letter"]: example for example in run("byhand_examples.js", "it.EXAMPLES")}
+    return {example["letter"]: example for example in run("tabs/by_hand/examples.js", "it.EXAMPLES")}
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,11 @@ def solution(run):
         example = examples_of(run)[letter]
         rules = {**example["rules"], **changes}
         return run(
-            "byhand_arithmetic.js", WORK, given=example["given"], rules=rules, keyWidth=example["keyWidth"]
+            "tabs/by_hand/arithmetic.js",
+            WORK,
+            given=example["given"],
+            rules=rules,
+            keyWidth=example["keyWidth"],
         )
 
     return work
@@ -112,20 +116,23 @@ def test_words_in_context(solution):
 
 def test_weights_rounded_early_keep_their_sum(run):
     drawn = np.random.default_rng(0).dirichlet(np.ones(7), 40)
-    page = run("byhand_arithmetic.js", "it.roundToWhole(asked.weights, 2)", weights=drawn.tolist())
+    page = run("tabs/by_hand/arithmetic.js", "it.roundToWhole(asked.weights, 2)", weights=drawn.tolist())
     assert page == round_to_whole(drawn, 2).tolist()
     np.testing.assert_allclose(np.sum(page, 1), 1)
 
 
 def test_ties_are_named_together(run):
-    assert run("byhand_arithmetic.js", "it.strongest([[0.1, 0.45, 0.45], [0.2, 0.7, 0.1]])") == [[1, 2], [1]]
+    assert run("tabs/by_hand/arithmetic.js", "it.strongest([[0.1, 0.45, 0.45], [0.2, 0.7, 0.1]])") == [
+        [1, 2],
+        [1],
+    ]
 
 
 @pytest.mark.parametrize(
     ("typed", "number"), [("1.5", 1.5), (" -2 ", -2), ("−3", -3), ("0,25", 0.25), ("1e3", 1000)]
 )
 def test_numbers_as_people_type_them(run, typed, number):
-    assert run("byhand_arithmetic.js", "it.readNumber(asked.typed, 'X')", typed=typed) == number
+    assert run("tabs/by_hand/arithmetic.js", "it.readNumber(asked.typed, 'X')", typed=typed) == number
 
 
 @pytest.mark.parametrize(
@@ -141,7 +148,7 @@ def test_numbers_as_people_type_them(run, typed, number):
     ],
 )
 def test_what_is_no_number_is_a_sentence(run, typed, says):
-    told = run("byhand_arithmetic.js", "it.readNumber(asked.typed, 'X, row 0, column 1')", typed=typed)
+    told = run("tabs/by_hand/arithmetic.js", "it.readNumber(asked.typed, 'X, row 0, column 1')", typed=typed)
     assert told["error"].startswith("X, row 0, column 1")
     assert says in told["error"]
 
@@ -157,13 +164,13 @@ def test_what_is_no_number_is_a_sentence(run, typed, says):
     ],
 )
 def test_what_cannot_be_worked_out_is_a_sentence(run, given, rules, says):
-    assert says in run("byhand_arithmetic.js", WORK, given=given, rules={**PLAIN, **rules})["error"]
+    assert says in run("tabs/by_hand/arithmetic.js", WORK, given=given, rules={**PLAIN, **rules})["error"]
 
 
 def test_the_largest_numbers_stay_numbers(run):
     huge = [[1e30, -1e30], [1e30, 1e30]]
     told = run(
-        "byhand_arithmetic.js",
+        "tabs/by_hand/arithmetic.js",
         WORK,
         given=dict.fromkeys(("x", "wq", "wk", "wv"), huge),
         rules={**PLAIN, "temperature": 1e-6},
@@ -182,4 +189,4 @@ def test_the_largest_numbers_stay_numbers(run):
     ],
 )
 def test_one_format_for_a_matrix(run, numbers, written):
-    assert run("byhand_arithmetic.js", "it.writeNumbers(asked.numbers)", numbers=numbers) == written
+    assert run("tabs/by_hand/arithmetic.js", "it.writeNumbers(asked.numbers)", numbers=numbers) == written

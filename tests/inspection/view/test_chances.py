@@ -33,7 +33,7 @@ def expected(logits: np.ndarray, temperature: float, top_k: int, top_p: float) -
 @pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (5, 1.0), (0, 0.8), (20, 0.5), (1, 0.01)])
 def test_the_same_distribution_as_in_python(run, temperature, top_k, top_p):
     rules = {"temperature": temperature, "topK": top_k, "topP": top_p}
-    told = run("chances.js", ASK, logits=LOGITS.tolist(), rules=rules)
+    told = run("core/chances.js", ASK, logits=LOGITS.tolist(), rules=rules)
     by_id = np.zeros(len(LOGITS))
     by_id[told["order"]] = told["shares"]
     wanted = expected(LOGITS, temperature, top_k, top_p)
@@ -44,31 +44,33 @@ def test_the_same_distribution_as_in_python(run, temperature, top_k, top_p):
 
 
 def test_near_zero_only_the_likeliest_is_left(run):
-    told = run("chances.js", ASK, logits=LOGITS.tolist(), rules={"temperature": 0})
+    told = run("core/chances.js", ASK, logits=LOGITS.tolist(), rules={"temperature": 0})
     assert (told["order"][0], told["shares"][0], told["kept"]) == (int(LOGITS.argmax()), 1, 1)
     assert told["entropy"] == 0
 
 
 def test_what_was_cut_is_said(run):
-    told = run("chances.js", ASK, logits=[0.0, 0.0, 0.0, 0.0], rules={"topK": 1})
+    told = run("core/chances.js", ASK, logits=[0.0, 0.0, 0.0, 0.0], rules={"topK": 1})
     assert (told["kept"], told["cut"], told["order"]) == (1, 0.75, [0, 1, 2, 3])
 
 
 def test_the_plain_softmax_is_kept_beside(run):
-    told = run("chances.js", ASK, logits=[2.0, 1.0], rules={"temperature": 9})
+    told = run("core/chances.js", ASK, logits=[2.0, 1.0], rules={"temperature": 9})
     np.testing.assert_allclose(told["plain"], np.exp([2, 1]) / np.exp([2, 1]).sum())
 
 
 def test_a_draw_falls_where_the_shares_lie_end_to_end(run):
     asked = {"shares": [0.5, 0.3, 0.2, 0.0]}
     lucks = [0.0, 0.49, 0.51, 0.79, 0.81, 0.999999]
-    places = run("chances.js", "asked.lucks.map((luck) => it.draw(asked.shares, luck))", **asked, lucks=lucks)
+    places = run(
+        "core/chances.js", "asked.lucks.map((luck) => it.draw(asked.shares, luck))", **asked, lucks=lucks
+    )
     assert places == [0, 0, 1, 1, 2, 2]
 
 
 def test_one_seed_gives_the_same_numbers_and_spread_ones(run):
     many = "Array.from({length: 4000}, (_, place) => it.luckAt(asked.seed, place))"
-    first, again, other = (run("chances.js", many, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (run("core/chances.js", many, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
     assert 0 <= min(first) < max(first) < 1
@@ -78,7 +80,7 @@ def test_one_seed_gives_the_same_numbers_and_spread_ones(run):
 
 
 def test_seeds_beside_each_other_begin_differently(run):
-    firsts = run("chances.js", "Array.from({length: 1000}, (_, seed) => it.luckAt(seed, 0))")
+    firsts = run("core/chances.js", "Array.from({length: 1000}, (_, seed) => it.luckAt(seed, 0))")
     counts, _ = np.histogram(firsts, bins=10, range=(0, 1))
     assert counts.min() > 70
 
@@ -88,10 +90,10 @@ def test_seeds_beside_each_other_begin_differently(run):
     [(0.5, "0.500"), (0.0, "0.000"), (1.0, "1.000"), (1e-6, "< 0.001"), (0.99999, "> 0.999")],
 )
 def test_a_share_is_never_rounded_to_a_certainty(run, share, written):
-    assert run("chances.js", "it.writeShare(asked.share)", share=share) == written
+    assert run("core/chances.js", "it.writeShare(asked.share)", share=share) == written
 
 
 def test_softmax_by_id(run):
-    told = run("chances.js", "it.probabilities(asked.logits)", logits=LOGITS.tolist())
+    told = run("core/chances.js", "it.probabilities(asked.logits)", logits=LOGITS.tolist())
     np.testing.assert_allclose(told, np.exp(LOGITS) / np.exp(LOGITS).sum(), rtol=1e-9)
-    assert run("chances.js", "it.distance([0.5, 0.5], [1, 0])") == 0.5
+    assert run("core/chances.js", "it.distance([0.5, 0.5], [1, 0])") == 0.5

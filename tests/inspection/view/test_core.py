@@ -36,23 +36,25 @@ def test_an_address_is_read_as_it_was_written(run):
         "ablate": [["encoder", 2, 1], "scaling"], "interventions": [{"kind": "cross", "row": [0.5, 0.5]}],
         "heads": [0, 3], "own": "kept as text",
     }  # fmt: skip
-    assert run("state.js", "it.readAddress(it.writeAddress(asked))", **values) == values
+    assert run("core/state.js", "it.readAddress(it.writeAddress(asked))", **values) == values
 
 
 def test_a_broken_address_is_read_as_far_as_it_goes(run):
     told = run(
-        "state.js", "it.readAddress(asked.hash)", hash="#layer=two&head=1&interventions=[&ablate=,&toString=1"
+        "core/state.js",
+        "it.readAddress(asked.hash)",
+        hash="#layer=two&head=1&interventions=[&ablate=,&toString=1",
     )
     assert told == {"head": 1, "toString": "1"}
 
 
 def test_a_slow_answer_never_takes_the_place_of_a_newer_one(run):
-    told = run("tracing.js", ASK, requests=[["slow", 900], ["fast", 10]], after=100)
+    told = run("core/tracing.js", ASK, requests=[["slow", 900], ["fast", 10]], after=100)
     assert told["shown"] == ["fast"]
 
 
 def test_while_an_answer_is_awaited_only_the_newest_request_waits(run):
-    told = run("tracing.js", ASK, requests=[["a", 100], ["b", 10], ["c", 10], ["d", 10]], after=50)
+    told = run("core/tracing.js", ASK, requests=[["a", 100], ["b", 10], ["c", 10], ["d", 10]], after=50)
     assert told == {"shown": ["a", "d"], "sent": ["a", "d"]}
 
 
@@ -60,7 +62,7 @@ def test_pieces_are_merged_to_words_as_in_python(run):
     weights = np.random.default_rng(0).dirichlet(np.ones(5), size=(2, 4)).astype(np.float32)
     rows, columns = [[0], [1, 2, 3]], [[0, 1], [2], [3, 4]]
     told = run(
-        "kept.js",
+        "core/kept.js",
         "it.mergeWords(asked.weights, asked.rows, asked.columns, true)",
         weights={"shape": weights.shape, "data": weights.ravel().tolist()},
         rows=[{"positions": each} for each in rows],
@@ -83,7 +85,7 @@ def test_a_sheet_is_unpacked_to_the_numbers_that_were_packed(run):
         {"word": "é"},
         {"plain": numbers, "half": half(numbers), "coarse": coarse(np.array([0.0, 0.5, 1.0], np.float32))},
     )
-    told = run("wire.js", "it.unpack(Uint8Array.from(asked.bytes))", bytes=list(sheet))
+    told = run("core/wire.js", "it.unpack(Uint8Array.from(asked.bytes))", bytes=list(sheet))
     assert told["meta"] == {"word": "é"}
     assert np.array_equal(np.float32(told["arrays"]["plain"]["data"]), numbers)
     assert np.array_equal(np.float32(told["arrays"]["half"]["data"]), numbers.astype(np.float16))
@@ -94,16 +96,16 @@ def test_a_kept_sheet_is_inflated(run):
     numbers = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
     sheets = {"vectors/source": packed(pack({"side": "source"}, {"embeddings": numbers}))}
     expression = "await new it.KeptSource(asked).vectors('kept', 'source')"
-    told = run("kept.js", expression, sheets=sheets)
+    told = run("core/kept.js", expression, sheets=sheets)
     assert np.array_equal(np.float32(told["arrays"]["embeddings"]["data"]).reshape(5, 4), numbers)
-    told = run("kept.js", "await new it.KeptSource(asked).next('kept', 3)", sheets=sheets)
+    told = run("core/kept.js", "await new it.KeptSource(asked).next('kept', 3)", sheets=sheets)
     assert "no more" in told["error"]
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.1, 0.5, 0.77, 1.0])
 def test_a_weight_has_the_colour_that_pictures_give_it(run, weight):
     told = run(
-        "colour.js",
+        "core/colour.js",
         f"({PALETTE}, [it.attentionShade(asked.weight), it.signedShade(asked.weight, 1)])",
         attention=colours(SCALE), signed=colours(DIVERGING), weight=weight,
     )  # fmt: skip
@@ -113,7 +115,7 @@ def test_a_weight_has_the_colour_that_pictures_give_it(run, weight):
 
 def test_letters_are_read_on_every_ground(run):
     told = run(
-        "colour.js",
+        "core/colour.js",
         f"""({PALETTE}, Array.from({{ length: 256 }}, (_, n) => n / 255).map((weight) => {{
             const ground = it.attentionShade(weight), ink = it.inkOn(ground) === "#000" ? 0 : 1;
             const [low, high] = [it.luminance(ground), ink].sort((a, b) => a - b);
@@ -151,7 +153,12 @@ def follow(run, texts, proposals, **chosen):
     """What is pinned after the sentence has changed."""
     told = dict(zip(texts, proposals, strict=True))
     return run(
-        "choice.js", FOLLOW, texts=texts, sides=[side(text) for text in texts], proposals=told, chosen=chosen
+        "core/choice.js",
+        FOLLOW,
+        texts=texts,
+        sides=[side(text) for text in texts],
+        proposals=told,
+        chosen=chosen,
     )
 
 

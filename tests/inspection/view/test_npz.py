@@ -17,7 +17,7 @@ def archive(run):
     """What numpy reads of the arrays that an expression gives."""
 
     def made(expression, **asked):
-        told = bytes(run("npz.js", f"it.npzOf({expression})", **asked))
+        told = bytes(run("saving/npz.js", f"it.npzOf({expression})", **asked))
         assert zipfile.ZipFile(BytesIO(told)).testzip() is None
         with np.load(BytesIO(told), allow_pickle=False) as arrays:
             return dict(arrays)

@@ -1,0 +1,48 @@
+/** The field a sentence is typed into, bound to one name of the state; every tab may have one. */
+
+import { make, fill, uniqueId } from "../core/dom.js";
+
+const LONGEST = 20_000;
+const MOST_HIGH = 132; // pixels; a longer text scrolls
+
+/** A labelled field: sentenceField({state, name: "text", label, readOnly, onenter}). */
+export function sentenceField({ state, name = "text", label = "Your sentence", readOnly = false, hint = "" }) {
+  const id = uniqueId("sentence");
+  const field = make("textarea", {
+    id, class: "sentence-field", rows: "1", maxlength: LONGEST, spellcheck: "false", autocomplete: "off",
+    autocapitalize: "off", dir: "auto", placeholder: hint, readOnly, value: state.get(name) ?? "",
+  });
+  field.addEventListener("input", () => {
+    state.set({ [name]: field.value });
+    grow(field);
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey) event.preventDefault(); // a sentence; shift makes a new line
+  });
+  state.on([name], () => {
+    if (field.value !== (state.get(name) ?? "")) field.value = state.get(name) ?? "";
+    grow(field);
+  });
+  new ResizeObserver(() => grow(field)).observe(field);
+  return make("div", { class: "sentence-row" }, make("label", { for: id, text: label }), field);
+}
+
+/** Sentences to begin with: a list to choose from that puts one into the field. */
+export function exampleList({ state, name = "text", examples }) {
+  const choice = make("select", { "aria-label": "Examples" });
+  fill(
+    choice,
+    make("option", { value: "", text: "Examples" }),
+    examples.map((text, place) => make("option", { value: place, text })),
+  );
+  choice.addEventListener("change", () => {
+    if (choice.value !== "") state.set({ [name]: examples[choice.value], query: null, key: null }, { push: true });
+    choice.value = "";
+  });
+  return make("div", { class: "examples" }, choice);
+}
+
+function grow(field) {
+  field.style.setProperty("height", "auto");
+  field.style.setProperty("height", `${Math.min(field.scrollHeight + 2, MOST_HIGH)}px`);
+}

@@ -1,0 +1,161 @@
+/**
+ * Taking a picture away: PNG, SVG, CSV, npz, HTML and the link.
+ *
+ * The server gives the npz and the page of a whole sentence; without one, and for pictures of something else, both
+ * are made here, of the picture alone.
+ */
+
+import { make } from "../core/dom.js";
+import { leafOf } from "./leaf.js";
+import { arraysOf, npzOf } from "./npz.js";
+import { settled } from "../core/work.js";
+
+const SENTENCES = ".sentence-of, .reading, .story";
+const WAITING = "This is still on its way; it is saved when it is here.";
+const NOTHING = "There is nothing to save here yet.";
+
+/**
+ * Buttons for what there is; of all these, only a name and a table must be.
+ *
+ * name                 what the buttons and files are called
+ * title                what stands above the picture on a page of its own, where it is not the card's heading
+ * canvas, svg, table   functions that give a canvas (or null: then the svg is drawn on one), an svg, {columns, rows}
+ * arrays               a function that gives what an npz holds, where it is not what the table says
+ * address              a function from an ending ("npz", "html") to where the server gives that file, or null
+ * link                 a function that gives the address of what is seen, or null
+ * isThere              a function that says whether there is a picture yet; a file asked for before comes when there is
+ * announce, onerror    what hears that something was done, and what went wrong
+ */
+export function offerSaves(root, { announce = () => {}, onerror = announce, isThere = () => true, ...picture }) {
+  const { name, canvas, svg, table, arrays, address, link } = picture;
+  const list = make("ul", { class: "saves" });
+  const offer = (text, label, work) => {
+    const onclick = () => attempt(async () => {
+      if (!isThere()) await arrival(root, isThere, announce);
+      await work();
+    }, onerror);
+    list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick })));
+  };
+  const offerFile = (text, ending, work) => {
+    if (!address?.(ending)) return offer(text, `Save ${name} as ${text}`, work);
+    return offer(text, `Save the sentence as ${text}`, () => visit(address(ending), `${fileName(name)}.${ending}`));
+  };
+  const png = () => {
+    const drawn = canvas?.();
+    return drawn ? savePng(name, drawn) : savePngOfSvg(name, svg());
+  };
+  if (canvas || svg) offer("PNG", `Save ${name} as PNG`, png);
+  if (svg) offer("SVG", `Save ${name} as SVG`, () => saveSvg(name, svg()));
+  offer("CSV", `Save ${name} as CSV`, () => saveCsv(name, table()));
+  offerFile("npz", "npz", () => saveNpz(name, arrays?.() ?? arraysOf(table())));
+  offerFile("HTML", "html", () => saveLeaf(name, { ...told(root, picture), drawing: svg?.(), table: table() }));
+  if (link?.()) offer("Link", "Copy a link to what is seen", () => copyLink(link(), announce));
+  root.append(
+    make("details", { class: "save" }, make("summary", { text: "Save", "aria-label": `Save ${name}` }), list),
+  );
+}
+
+/** A table as text for a spreadsheet. */
+export function asCsv({ columns, rows }) {
+  return [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
+}
+
+/** Give a blob to the person as a file. */
+export function download(blob, name) {
+  const address = URL.createObjectURL(blob);
+  visit(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** A name that every system takes. */
+export function fileName(name) {
+  const plain = name.normalize("NFKD").replace(/[^\w .-]+/g, "").trim().replace(/\s+/g, "-").toLowerCase();
+  return plain.slice(0, 60) || "picture";
+}
+
+async function attempt(work, onerror) {
+  try {
+    await work();
+  } catch (error) {
+    onerror(error.message);
+  }
+}
+
+async function arrival(root, isThere, announce) {
+  announce(WAITING);
+  await settled(root);
+  if (!isThere()) throw new Error(NOTHING);
+}
+
+// What stands above a picture, the sentences that it is of, and what is said of it.
+function told(root, { name, title }) {
+  const card = root.closest(".panel");
+  const text = (selector) => card?.querySelector(selector)?.textContent || null;
+  const fields = root.closest("[role=tabpanel]")?.querySelectorAll(".sentence-field") ?? [];
+  const read = Array.from(fields, ({ value }) => value).filter(Boolean);
+  return { title: title ?? text("h2, h3") ?? name, read, said: text(SENTENCES) };
+}
+
+function visit(address, name) {
+  const anchor = make("a", { href: address, download: name });
+  anchor.click();
+}
+
+async function savePng(name, canvas) {
+  const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
+  if (!blob) throw new Error("The browser could not make a PNG of this; save the CSV.");
+  download(blob, `${fileName(name)}.png`);
+}
+
+async function savePngOfSvg(name, drawing) {
+  const address = URL.createObjectURL(new Blob([serialised(drawing)], { type: "image/svg+xml" }));
+  try {
+    const image = new Image();
+    image.src = address;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = 2 * image.width;
+    canvas.height = 2 * image.height;
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    await savePng(name, canvas);
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}
+
+function saveSvg(name, drawing) {
+  download(new Blob([serialised(drawing)], { type: "image/svg+xml" }), `${fileName(name)}.svg`);
+}
+
+function saveCsv(name, table) {
+  // The mark at the start lets spreadsheets read the accents.
+  download(new Blob(["\uFEFF", asCsv(table)], { type: "text/csv;charset=utf-8" }), `${fileName(name)}.csv`);
+}
+
+function saveNpz(name, arrays) {
+  download(new Blob([npzOf(arrays)], { type: "application/octet-stream" }), `${fileName(name)}.npz`);
+}
+
+function saveLeaf(name, picture) {
+  download(new Blob([leafOf(picture)], { type: "text/html;charset=utf-8" }), `${fileName(name)}.html`);
+}
+
+async function copyLink(link, announce) {
+  try {
+    await navigator.clipboard.writeText(link);
+    announce("The link is copied.");
+  } catch {
+    throw new Error("The browser did not allow copying; take the link from the address bar.");
+  }
+}
+
+// What was typed may hold signs that no XML may; they become the sign for an unknown one.
+function serialised(drawing) {
+  const forbidden = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g;
+  return new XMLSerializer().serializeToString(drawing).replace(forbidden, "\uFFFD");
+}
+
+function quoted(value) {
+  const text = String(value ?? "");
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

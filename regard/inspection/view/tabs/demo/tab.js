@@ -1,0 +1,133 @@
+/** The demo model where nobody has trained it yet: a button that does, and how far it has come. */
+
+import { make, fill, uniqueId } from "../../core/dom.js";
+import { button } from "../../parts/controls.js";
+import { LossCurve } from "../../pictures/curve.js";
+import { isReady } from "../../core/tab.js";
+
+const PAUSE = 1000;
+const ABOUT =
+  "It translates small English sentences into French, learns from sentences that a grammar makes, and is " +
+  "trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model.";
+const UNTRAINED = "The demo model is not trained yet";
+const IN_TRAINING = "The demo model is being trained";
+
+/** The panel, a tab of its own; `reload` is called once the model can be used. */
+class DemoPanel {
+  constructor(root, { source, announce, fail, reload, model }) {
+    Object.assign(this, { source, announce, fail, reload, model });
+    this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
+    this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
+    this.starter = button("Train it now", () => this.begin(), { class: "primary" });
+    const id = uniqueId("demo");
+    this.heading = make("h2", { id, text: UNTRAINED });
+    this.element = make("section", { class: "panel demo-panel", "aria-labelledby": id },
+      this.heading,
+      make(
+        "p",
+        { text: ABOUT },
+      ),
+      this.starter, this.bar, this.saying,
+    );
+    const room = make("div", { class: "demo-curve", hidden: true });
+    this.element.append(room);
+    this.curve = new LossCurve(room);
+    this.room = room;
+    root.append(this.element);
+  }
+
+  /** Look how far it is, and go on looking while it trains and the page is seen. */
+  async show() {
+    this.isShown = true;
+    document.addEventListener(
+      "visibilitychange",
+      () => this.isShown && this.poll(),
+      { signal: this.listening() },
+    );
+    await this.poll();
+  }
+
+  hide() {
+    this.isShown = false;
+    clearTimeout(this.timer);
+    this.stop?.abort();
+  }
+
+  listening() {
+    this.stop?.abort();
+    this.stop = new AbortController();
+    return this.stop.signal;
+  }
+
+  async begin() {
+    this.starter.disabled = true;
+    try {
+      await this.source.trainDemo();
+      this.announce("The training begins.");
+    } catch (error) {
+      this.fail(error);
+    }
+    await this.poll();
+  }
+
+  async poll() {
+    clearTimeout(this.timer);
+    if (!this.isShown || document.hidden) return;
+    try {
+      const demo = await this.source.demo();
+      if (demo.state === "learning") await this.drawCourse();
+      this.draw(demo);
+    } catch (error) {
+      this.fail(error);
+      this.timer = setTimeout(() => this.poll(), 5 * PAUSE);
+    }
+  }
+
+  // The curve is a bonus: before the first step there is none.
+  async drawCourse() {
+    const course = await this.source.course(this.model().name).catch(() => null);
+    this.room.hidden = !course || course.steps.length < 2;
+    if (!this.room.hidden) this.curve.show(course, null);
+  }
+
+  draw(demo) {
+    const isLearning = demo.state === "learning";
+    this.heading.textContent = isLearning ? IN_TRAINING : UNTRAINED;
+    this.starter.hidden = isLearning || demo.state === "ready";
+    this.starter.disabled = false;
+    this.bar.hidden = !isLearning;
+    this.bar.value = demo.steps ? demo.step / demo.steps : 0;
+    fill(
+      this.saying,
+      demo.error ? `The training stopped: ${demo.error}` : isLearning ? progressOf(demo) : "It takes some minutes of this machine's time.",
+    );
+    if (isLearning) this.timer = setTimeout(() => this.poll(), PAUSE);
+    if (demo.state === "ready") {
+      this.hide();
+      this.announce("The demo model is trained.");
+      this.reload();
+    }
+  }
+}
+
+function progressOf({ step, steps, loss, seconds, left }) {
+  const begun = `Step ${(step ?? 0).toLocaleString("en")} of ${(steps ?? 0).toLocaleString("en")}`;
+  const parts = [steps ? begun : "The sentences to learn from are being made"];
+  if (Number.isFinite(loss)) parts.push(`loss ${loss.toFixed(2)}`);
+  if (Number.isFinite(seconds)) parts.push(`${inWords(seconds)} so far`);
+  if (Number.isFinite(left)) parts.push(`about ${inWords(left)} to go`);
+  return `${parts.join(", ")}.`;
+}
+
+function inWords(seconds) {
+  return seconds < 90 ? `${Math.max(1, Math.round(seconds))} seconds` : `${Math.round(seconds / 60)} minutes`;
+}
+
+/** @type {import("../../core/tab.js").TabEntry} */
+export const DEMO = {
+  name: "demo",
+  title: "Demo",
+  needs: [],
+  fits: (model) => !isReady(model),
+  Tab: DemoPanel,
+};

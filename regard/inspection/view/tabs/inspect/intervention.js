@@ -1,0 +1,264 @@
+/** Intervention attention by hand: move a word's weight to another word and see what the output makes of it. */
+
+import { make, digits } from "../../core/dom.js";
+import { panel } from "../../parts/panel.js";
+import { button, choice, slider } from "../../parts/controls.js";
+import { attentionTitle } from "../../parts/heads.js";
+import { kindOf, requestOf } from "../../core/tracing.js";
+import { rowsOf } from "../../core/alignment.js";
+import { offerSaves } from "../../saving/save.js";
+import { moveEverywhere, interventionOf, setWeight, sharesOf, wholeRow, withIntervention } from "./interventions.js";
+import { InterventionOutcome } from "./intervention_outcome.js";
+import { InterventionRow } from "./intervention_row.js";
+import { decidingPlace } from "../../core/rivals.js";
+import { Turns } from "../../core/turns.js";
+
+const SAME_MOVE = 800; // milliseconds within which changes by one control are undone together
+const RESTING = 60; // milliseconds without a change before the model reads the sentence again
+const MOST_INTERVENTIONS = 64;
+
+/** The panel; show({kind, layer, head, query}) whenever another row is looked at. */
+export class InterventionPanel {
+  constructor(root, context) {
+    Object.assign(this, context);
+    this.turns = new Turns(this.fail);
+    this.history = [];
+    this.moved = 0;
+    this.build(root);
+    this.state.on(["text", "model", "target"], (changed) => this.forget(changed));
+    this.state.on(["interventions"], () => this.place && this.show(this.place));
+    this.state.on(["takefrom", "giveto"], () => this.words && this.offerWords());
+  }
+
+  build(root) {
+    const { element, heading, body, foot } = panel({ title: "Intervene on attention", class: "intervention" });
+    Object.assign(this, { element, heading });
+    this.from = choice({ label: "Take from", options: [], onchange: () => this.chooseWords() });
+    this.to = choice({ label: "give to", options: [], onchange: () => this.chooseWords() });
+    this.scope = choice({
+      label: "Change in",
+      options: [["head", "this head"]],
+      value: "head",
+      onchange: () => this.begin(),
+    });
+    this.part = slider({
+      label: "Part of its weight moved",
+      least: 0,
+      most: 1,
+      step: 0.01,
+      value: 0,
+      onchange: (part) => this.move(part),
+    });
+    this.saying = make("p", { class: "hint" });
+    this.table = new InterventionRow({ ontype: (word, typed) => this.type(word, typed) });
+    this.undoer = button("Undo", () => this.undo());
+    this.resetter = button("Reset", () => this.reset());
+    this.decider = button("Go to where it is decided", () => this.goToDecision(), { hidden: true });
+    this.outcome = new InterventionOutcome(this);
+    const controls = make("div", { class: "controls" }, this.from.root, this.to.root, this.scope.root);
+    body.append(
+      controls,
+      this.part.root,
+      make("div", { class: "buttons" }, this.undoer, this.resetter, this.decider),
+      this.outcome.element,
+      this.saying,
+      this.table.element,
+    );
+    offerSaves(foot, {
+      name: "intervention",
+      isThere: () => !!this.words,
+      table: () => this.table.table(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
+    root.append(element);
+  }
+
+  // A row that was changed belongs to the sentence that it was changed in.
+  forget(changed) {
+    this.history = [];
+    if (!changed.has("interventions") && this.state.get("interventions").length) this.state.set({ interventions: [] });
+  }
+
+  async show(place) {
+    this.place = place;
+    if (!this.source.can("trace") || place.query === null) {
+      this.element.hidden = true;
+      return;
+    }
+    await this.turns.run(async (isNewest) => {
+      const request = { ...requestOf(this.state), interventions: [] };
+      const base = await this.source.trace(request);
+      const sheet = await this.source.layer(base.trace, place.kind, place.layer);
+      if (!isNewest() || place.query >= sheet.arrays.weights.shape[1]) return;
+      this.take(base, sheet.arrays);
+      this.draw();
+      await new Promise((done) => this.source.work.after(RESTING, done));
+      if (isNewest()) await this.outcome.show({ base, request, interventions: this.state.get("interventions"), isNewest });
+      if (isNewest()) this.offerDecision();
+    });
+  }
+
+  take(base, { weights, visible }) {
+    const { kind, layer, query } = this.place;
+    const { keys, queries } = kindOf(base, kind);
+    const columns = visible.shape[1];
+    const seen = visible.data.subarray(query * columns, (query + 1) * columns);
+    const name = JSON.stringify([base.trace, this.place]);
+    const isOther = name !== this.name;
+    const words = base.sides[keys].words.map((word) => ({
+      ...word,
+      hidden: !word.positions.some((at) => seen[at] > 0),
+    }));
+    const originals = Array.from(
+      { length: base.heads },
+      (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(weights, head)[query]) }),
+    );
+    Object.assign(this, { base, name, words, originals, asking: base.sides[queries].tokens[query].text });
+    if (!isOther) return;
+    this.offerScopes();
+    this.offerWords();
+    this.begin();
+  }
+
+  /** The row that is looked at: the model's own, and as it is changed now. */
+  get original() {
+    return this.originals[this.place.head].row;
+  }
+
+  get row() {
+    return interventionOf(this.state.get("interventions"), this.place)?.row ?? this.original;
+  }
+
+  offerScopes() {
+    const { kind, layer } = this.place;
+    const { layers } = kindOf(this.base, kind);
+    const all = layers * this.base.heads <= MOST_INTERVENTIONS ? [[
+      "kind",
+      `all ${layers * this.base.heads} ${kind} heads`,
+    ]] : [];
+    this.scope.offer([["head", "this head alone"], ["layer", `all heads of layer ${layer}`], ...all]);
+  }
+
+  offerWords() {
+    const shares = sharesOf(this.row, this.words);
+    const open = this.words.map((word, number) => ({
+      ...word,
+      number,
+      share: shares[number],
+    })).filter(({ hidden }) => !hidden);
+    const telling = open.filter(({ special, text }) => !special && text.length > 3);
+    const ranked = (telling.length > 1 ? telling : open).toSorted((a, b) => b.share - a.share);
+    const named = (text) => open.find((word) => word.text === text);
+    const from = named(this.state.get("takefrom")) ?? ranked[0];
+    const to = named(this.state.get("giveto")) ?? ranked.find((word) => word !== from) ?? from;
+    const options = open.map(({ number, text }) => [String(number), text]);
+    this.from.offer(options, from.number);
+    this.to.offer(options, to.number);
+  }
+
+  chooseWords() {
+    const text = ({ select }) => this.words[Number(select.value)].text;
+    this.state.set({ takefrom: text(this.from), giveto: text(this.to) });
+    this.begin();
+  }
+
+  /** What is moved from now on is moved away from how the rows are at this moment. */
+  begin() {
+    this.start = this.state.get("interventions");
+    this.moved = 0;
+    this.factor = "";
+    if (this.words) this.draw();
+  }
+
+  draw() {
+    const { kind, layer, head } = this.place;
+    this.element.hidden = false;
+    this.heading.textContent = `Intervene on what “${this.asking}” looks at`;
+    const isSame = this.from.select.value === this.to.select.value;
+    this.part.set(this.moved);
+    this.part.range.disabled = this.part.typed.disabled = isSame;
+    this.undoer.disabled = !this.history.length;
+    this.resetter.disabled = !this.state.get("interventions").length;
+    const sum = digits(this.row.reduce((all, share) => all + share, 0));
+    this.saying.textContent = isSame
+      ? "Choose two different words."
+      : `${attentionTitle(kind, layer)}, head ${head}: the row adds up to ${sum}, as it always does` +
+        `${this.factor ?? ""}. You can also type a weight; the others then make room.`;
+    this.drawRow();
+  }
+
+  drawRow() {
+    this.table.show({ words: this.words, original: this.original, row: this.row });
+  }
+
+  // The rivals are written by the decoder; what it looks at there weighs more than what the encoder saw before.
+  offerDecision() {
+    const { base, place } = this;
+    const position = this.outcome.rivals?.position;
+    const isThere = place.kind === "cross" && place.query === position;
+    this.decider.hidden = isThere || position === undefined || !base.kinds.some(({ name }) => name === "cross");
+  }
+
+  async goToDecision() {
+    const { text } = this.words[Number(this.from.select.value)];
+    const place = await decidingPlace(this.source, this.base, this.outcome.rivals.position, text);
+    this.state.set(place, { push: true });
+  }
+
+  async move(part) {
+    this.moved = part;
+    this.factor = "";
+    const rows = await this.rowsInScope();
+    if (this.moved !== part) return;
+    const [from, to] = [this.from, this.to].map(({ select }) => Number(select.value));
+    this.change(moveEverywhere(this.start, rows, this.words, from, to, part), "slider");
+  }
+
+  /** The model's own rows of all heads that are changed together. */
+  async rowsInScope() {
+    const scope = this.scope.select.value;
+    if (scope === "head") return [this.originals[this.place.head]];
+    if (scope === "layer") return this.originals;
+    const { kind, query } = this.place;
+    const { base } = this;
+    const numbers = Array.from({ length: kindOf(base, kind).layers }, (_, layer) => layer);
+    const sheets = await Promise.all(numbers.map((layer) => this.source.layer(base.trace, kind, layer)));
+    return sheets.flatMap(({ arrays }, layer) => Array.from(
+      { length: base.heads },
+      (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(arrays.weights, head)[query]) }),
+    ));
+  }
+
+  type(word, typed) {
+    const weight = Number(typed);
+    if (typed === "" || !Number.isFinite(weight)) return this.drawRow();
+    const { row, factor } = setWeight(this.row, this.words, word, weight);
+    const intervention = { ...this.originals[this.place.head], row };
+    this.change(withIntervention(this.state.get("interventions"), intervention, this.original), `word ${word}`);
+    this.begin();
+    this.factor = factor === null ? " (the others share the rest alike)" : ` (the other words were multiplied by ${digits(factor)})`;
+    return this.draw();
+  }
+
+  change(interventions, control) {
+    const isSameMove = control === this.control && performance.now() - this.changed < SAME_MOVE;
+    if (!isSameMove) this.history.push(this.state.get("interventions"));
+    Object.assign(this, { control, changed: performance.now() });
+    this.state.set({ interventions });
+  }
+
+  reset() {
+    this.change([], "reset");
+    this.begin();
+    this.announce("All interventions are removed.");
+  }
+
+  undo() {
+    if (!this.history.length) return;
+    this.control = null;
+    this.state.set({ interventions: this.history.pop() });
+    this.begin();
+    this.announce("The last intervention is undone.");
+  }
+}

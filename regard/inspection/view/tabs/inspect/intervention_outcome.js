@@ -1,0 +1,164 @@
+/** What a intervention does to the output: two rival words before and after, at one place of the same output. */
+
+import { make, fill } from "../../core/dom.js";
+import { choice } from "../../parts/controls.js";
+import { shareTable, wordText } from "../../parts/share_table.js";
+import { probabilities, writeShare } from "../../core/chances.js";
+import { closestRace, forkOf, likeliestTwo, widestChange } from "../../core/rivals.js";
+
+const MOST_NUMBERS = 600_000; // logits that are read again for each intervention
+
+/** The rivals' probabilities; show({base, request, interventions}) whenever something was changed. */
+export class InterventionOutcome {
+  constructor({ source, trace, model, announce }) {
+    Object.assign(this, { source, tracing: trace, model, announce });
+    this.place = choice({ label: "Look at the word after", options: [], onchange: () => this.choosePlace() });
+    this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
+    this.bars = make("div", { class: "shares-room" });
+    this.written = make("p", { class: "output-line", dir: "auto" });
+    this.element = make(
+      "div",
+      { class: "intervention-outcome" },
+      this.saying,
+      this.bars,
+      this.written,
+      make("div", { class: "controls" }, this.place.root),
+    );
+  }
+
+  async show({ base, request, interventions, isNewest }) {
+    const tokens = await this.source.vocabulary(base.model);
+    if (!isNewest()) return;
+    await this.beginOnce(base, request);
+    if (!isNewest()) return;
+    this.element.hidden = !this.places.length;
+    if (!this.places.length) return;
+    const same = { ...request, interventions, ...this.sameOutput(base) };
+    const now = await this.logits(interventions.length ? await this.source.trace(same) : base);
+    if (!isNewest()) return;
+    Object.assign(this, { tokens, interventions, now });
+    if (interventions.length && !this.isChosen && !this.fork) this.rivals = this.placed(widestChange(this.before, now));
+    this.redraw();
+  }
+
+  // Interventions that follow each other quickly wait for the same first reading.
+  beginOnce(base, request) {
+    if (this.base?.trace !== base.trace) {
+      this.base = base;
+      this.beginning = this.begin(base, request);
+      this.beginning.catch(() => {
+        this.base = null;
+      });
+    }
+    return this.beginning;
+  }
+
+  /** The first reading, and which two words to watch: those at which a known pair of sentences parts. */
+  async begin(base, request) {
+    const fork = await this.partingOf(base, request);
+    const side = base.sides[base.written];
+    const places = this.placesIn(side.tokens, fork);
+    const before = await this.logits(base, places);
+    if (this.base !== base) return;
+    Object.assign(this, { fork, side, places, before, isChosen: false, rivals: null, now: null });
+    if (!places.length) return;
+    this.rivals = this.fork ?? this.placed(closestRace(this.before));
+    const name = ({ special, text }) => (special ? text : wordText(text));
+    const options = this.places.map((place) => [String(place), `${place}: ${name(this.side.tokens[place])}`]);
+    this.place.offer(options, String(this.rivals.position));
+    this.place.root.hidden = options.length < 2;
+  }
+
+  /** The positions whose next word is read: all of a translation, the last of a long text, the gaps of a reader. */
+  placesIn(tokens, fork) {
+    const { family, output, vocabulary } = this.model();
+    const all = tokens.map((_, place) => place);
+    if (family === "reading") return output === "masked" ? all.filter((place) => tokens[place].special === "mask") : [];
+    const last = all.slice(-Math.max(4, Math.floor(MOST_NUMBERS / vocabulary)));
+    return fork && !last.includes(fork.position) ? [fork.position, ...last] : last;
+  }
+
+  placed({ position, words }) {
+    return { position: this.places[position], words };
+  }
+
+  choosePlace() {
+    this.isChosen = true;
+    this.redraw();
+  }
+
+  async partingOf(base, request) {
+    const pair = this.model().pairs.find((each) => each.slice(0, 2).includes(base.text));
+    if (!pair || base.sides.source === undefined || base.sides.target === undefined) return null;
+    const other = await this.source.trace({
+      ...request,
+      text: pair[pair[0] === base.text ? 1 : 0],
+      target: null,
+      target_ids: null,
+    });
+    return forkOf(base.sides.target.tokens, other.sides.target.tokens);
+  }
+
+  // The output that was written first is read again, so that probabilities are of the same place.
+  sameOutput(base) {
+    if (!base.sides.source || !base.sides.target) return {};
+    return { target: null, target_ids: base.sides.target.tokens.slice(1).map(({ id }) => id) };
+  }
+
+  async logits(trace, places = this.places) {
+    const sheets = await Promise.all(places.map((place) => this.source.next(trace.trace, place)));
+    return sheets.map(({ arrays }) => arrays.logits.data);
+  }
+
+  redraw() {
+    if (!this.now) return;
+    const position = this.isChosen ? Number(this.place.select.value) : this.rivals.position;
+    const at = this.places.indexOf(position);
+    const words = position === this.rivals.position ? this.rivals.words : this.wordsAt(at);
+    if (!this.isChosen) this.place.set(position);
+    const [was, is] = [this.before, this.now].map((all) => probabilities(all[at]));
+    const names = words.map((id) => wordText(this.tokens[id] ?? `id ${id}`));
+    const rows = words.map((id, number) => ({
+      label: names[number],
+      share: is[id],
+      plain: was[id],
+      note: `was ${writeShare(was[id])}`,
+    }));
+    fill(this.bars, shareTable("The rivals", ["word", "bar", "probability now", "before"], rows));
+    this.say(position, words, was, is, names);
+  }
+
+  wordsAt(at) {
+    if (this.interventions.length) return widestChange([this.before[at]], [this.now[at]]).words;
+    return likeliestTwo(this.before[at]);
+  }
+
+  say(position, [first, second], was, is, names) {
+    const before = this.side.tokens[position];
+    const isGap = this.model().family === "reading";
+    const after = isGap ? "In the gap" : before.special ? "At the beginning" : `After “${wordText(before.text)}”`;
+    const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.interventions.length ? ` → ${writeShare(is[id])}` : ""}`;
+    const odds = (shares) => shares[first] / shares[second];
+    const times = (ratio) =>
+      ratio >= 1
+        ? `${ratioText(ratio)} times as likely as “${names[1]}”`
+        : `${ratioText(1 / ratio)} times less likely than “${names[1]}”`;
+    const now = this.interventions.length ? `now ${times(odds(is))}, and was ${times(odds(was))}` : times(odds(was));
+    const flips = this.interventions.length && was[first] > was[second] !== is[first] > is[second];
+    this.saying.textContent =
+      `${after}: ${told(first, names[0])}, ${told(second, names[1])}. “${names[0]}” is ${now}.` +
+      `${flips ? " The likelier word flips." : ""}`;
+    const written = this.tracing.current?.translation;
+    fill(
+      this.written,
+      this.interventions.length > 0 && written && [
+        make("span", { class: "soft", text: "With this intervention it writes: " }),
+        make("b", { class: "output", text: written }),
+      ],
+    );
+  }
+}
+
+function ratioText(ratio) {
+  return ratio >= 100 ? Math.round(ratio).toLocaleString("en") : ratio.toPrecision(3);
+}

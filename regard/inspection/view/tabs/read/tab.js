@@ -1,0 +1,290 @@
+/** Tab "Read": fill a gap or tell the class, and what the place that decides looks at. */
+
+import { make, fill } from "../../core/dom.js";
+import { panel } from "../../parts/panel.js";
+import { sentenceField, exampleList } from "../../parts/sentence.js";
+import { choice } from "../../parts/controls.js";
+import { Chips } from "../../parts/chips.js";
+import { Words } from "../../parts/words.js";
+import { Matrix } from "../../pictures/matrix.js";
+import { attentionLegend } from "../../parts/legend.js";
+import { foldedTable } from "../../parts/table.js";
+import { offerSaves } from "../../saving/save.js";
+import { shareTable, sharesSvg, tokenText } from "../../parts/share_table.js";
+import { average, rowsOf } from "../../core/alignment.js";
+import { Turns } from "../../core/turns.js";
+import { isReady } from "../../core/tab.js";
+
+const TOP = 10;
+
+/** Fill and classify. */
+class ReadTab {
+  constructor(root, context) {
+    Object.assign(this, context);
+    this.turns = new Turns(this.fail);
+    this.build(root);
+    this.trace.on(() => this.refresh());
+    this.state.on(["readhead", "mask"], () => this.refresh());
+  }
+
+  async show() {
+    this.isShown = true;
+    fill(this.examples, exampleList({ state: this.state, examples: this.model().examples.slice(0, 4) }));
+    await this.refresh();
+  }
+
+  hide() {
+    this.isShown = false;
+  }
+
+  build(root) {
+    this.examples = make("div", {});
+    this.words = new Chips("Words; choose one to hide it");
+    this.hint = make("p", { class: "hint" });
+    const answers = panel({ title: "What the model says", class: "read-answers" });
+    this.answersHeading = answers.heading;
+    this.answers = make("div", { class: "shares-room" });
+    answers.body.append(this.answers);
+    offerSaves(answers.foot, {
+      name: "what the model says",
+      isThere: () => !!this.rows,
+      svg: () => sharesSvg(this.answersHeading.textContent, this.rows),
+      table: () => this.table(),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
+    root.append(
+      sentenceField({ state: this.state, label: "Your sentence" }),
+      this.examples,
+      this.hint,
+      this.words.element,
+      make("div", { class: "side-by-side" }, answers.element, this.buildLooking()),
+    );
+  }
+
+  buildLooking() {
+    const looking = panel({ title: "What it looks at", class: "read-looking" });
+    this.lookingHeading = looking.heading;
+    this.place = choice({
+      label: "Seen from",
+      options: [],
+      onchange: (place) => this.state.set({ mask: place }),
+    });
+    this.head = choice({ label: "Head", options: [], onchange: (head) => this.state.set({ readhead: head }) });
+    this.saying = make("p", { class: "sentence-of" });
+    const room = make("div", {});
+    this.shaded = new Words(room, {
+      label: "The sentence, shaded by what is looked at",
+      short: "It reads",
+      onhover: () => {},
+      onpin: (place) => this.pick(place),
+    });
+    const map = make("div", {});
+    this.matrix = new Matrix(
+      map,
+      { label: "Each head's row for this place", rowIdea: "ink", columnIdea: "key" },
+    );
+    this.matrix.onpin = ({ row }) => row !== null && this.state.set({ readhead: this.names[row].value });
+    looking.body.append(
+      make("div", { class: "controls" }, this.place.root, this.head.root),
+      this.saying,
+      room,
+      make("h3", { text: "All heads" }),
+      map,
+      attentionLegend(),
+    );
+    looking.foot.append(foldedTable({ caption: "Each head's row for this place", give: () => this.matrix.table() }));
+    offerSaves(looking.foot, {
+      name: "what it looks at",
+      isThere: () => !!this.names,
+      canvas: () => this.matrix.canvas(),
+      svg: () => this.matrix.svg(),
+      table: () => this.matrix.table(),
+      address: (ending) => this.fileOf(ending),
+      link: () => this.state.link(),
+      announce: this.announce,
+    });
+    return looking.element;
+  }
+
+  // Every weight of the sentence, or a page on which the place that decides is pinned.
+  fileOf(ending) {
+    const { current } = this.trace;
+    if (!current || ending === "npz") return this.source.saveAddress(current?.trace ?? "none", ending);
+    const [layer, head] = (this.state.get("readhead") ?? "").split(".");
+    const seen = head === undefined ? {} : { layer, head };
+    const place = { kind: current.kinds[0].name, query: this.places(current)[this.gapNumber()] };
+    return this.source.saveAddress(current.trace, ending, { ...place, ...seen });
+  }
+
+  get isMasked() {
+    return this.model().output === "masked";
+  }
+
+  /** How this model spells a gap. */
+  get gap() {
+    return this.model().examples.join(" ").match(/\[MASK\]|<mask>|\[mask\]/)?.[0] ?? "[MASK]";
+  }
+
+  async refresh() {
+    const trace = this.trace.current;
+    if (!this.isShown || !trace || trace.model !== this.model().name) return;
+    await this.turns.run(async (isNewest) => {
+      this.drawWords(trace);
+      const rows = await this.ask(trace);
+      if (!isNewest()) return;
+      this.drawAnswers(rows);
+      await this.look(trace, isNewest);
+    });
+  }
+
+  ask(trace) {
+    if (this.isMasked) return trace.sides.source.tokens.some(({ special }) => special === "mask") ? this.fillGaps(trace) : [];
+    return this.source.can("classify") && this.model().output === "classes" ? this.tellClass(trace) : [];
+  }
+
+  async fillGaps({ model, text }) {
+    const { masks } = await this.source.fill({ model, text, top: TOP });
+    const number = Math.min(this.gapNumber(), masks.length - 1);
+    return masks[number].map(({ text: word, probability }) => ({
+      label: tokenText(word),
+      share: probability,
+      onclick: () => this.put(word, number),
+      title: `Put ${tokenText(word)} into the gap`,
+    }));
+  }
+
+  async tellClass({ model, text }) {
+    const { probabilities } = await this.source.classify({ model, text });
+    return Object.entries(probabilities).map(([label, share]) => ({ label, share })).toSorted((a, b) => b.share - a.share);
+  }
+
+  drawAnswers(rows) {
+    this.rows = rows;
+    const title = this.isMasked ? "What stands in the gap" : this.model().output === "classes" ? "Which class it is" : "Vectors";
+    this.answersHeading.textContent = title;
+    const nothing = this.isMasked ? `Choose a word to hide it, or write ${this.gap}.` : "This model gives a vector for each word and no answer of its own.";
+    const rest = 1 - rows.reduce((sum, { share }) => sum + share, 0);
+    const others = { label: "all others together", share: rest, kind: "others" };
+    const all = this.isMasked && rest > 0 ? [...rows, others] : rows;
+    const table = () => shareTable(title, ["word", "bar", "probability"], all);
+    fill(this.answers, rows.length ? table() : make("p", { class: "hint", text: nothing }));
+  }
+
+  table() {
+    return { columns: ["word", "probability"], rows: this.rows.map(({ label, share }) => [label, share]) };
+  }
+
+  drawWords({ sides }) {
+    const { words } = sides.source;
+    this.hint.textContent = this.isMasked ? "Choose a word to hide it; the model tells what could stand there." : "";
+    const chips = this.isMasked ? words.filter(({ special }) => !special || special === "mask") : [];
+    this.words.show(chips.map((word, number) => {
+      const isGap = word.special === "mask";
+      const text = isGap ? this.gap : word.text;
+      const name = isGap ? `${text}, a gap` : `Hide ${text}`;
+      return { text, name, kind: isGap ? "gap" : "", isDown: isGap, onclick: () => this.hideWord(chips, number) };
+    }));
+  }
+
+  hideWord(chips, number) {
+    if (chips[number].special === "mask") return;
+    const before = chips.slice(0, number).filter(({ special, text }) => !special && text === chips[number].text).length;
+    this.state.set(
+      { text: replaceNth(this.state.get("text"), chips[number].text, before, this.gap), mask: null },
+      { push: true },
+    );
+  }
+
+  put(word, number) {
+    this.state.set(
+      { text: replaceNth(this.state.get("text"), this.gap, number, word.trim()), mask: null },
+      { push: true },
+    );
+  }
+
+  /** The tokens from which it can be seen: the gaps, or the sign that stands for the whole text. */
+  places({ sides }) {
+    const { tokens } = sides.source;
+    const gaps = tokens.flatMap(({ special }, place) => (special === "mask" ? [place] : []));
+    return gaps.length ? gaps : [0];
+  }
+
+  gapNumber() {
+    const places = this.places(this.trace.current);
+    return Math.max(0, places.indexOf(Number(this.state.get("mask") ?? places[0])));
+  }
+
+  async look(trace, isNewest) {
+    const { tokens, words } = trace.sides.source;
+    const places = this.places(trace);
+    const place = places[this.gapNumber()];
+    this.place.offer(places.map((at) => [String(at), `${at}: ${tokens[at].text}`]), String(place));
+    this.place.root.hidden = places.length < 2;
+    const { name: kind, layers } = trace.kinds[0];
+    const sheets = await Promise.all(Array.from(
+      { length: layers },
+      (_, layer) => this.source.layer(trace.trace, kind, layer),
+    ));
+    if (!isNewest()) return;
+    const share = (row) => words.map(({ positions }) => positions.reduce((sum, key) => sum + row[key], 0));
+    this.names = sheets.flatMap(({ arrays }, layer) => Array.from(
+      { length: trace.heads },
+      (_, head) => ({
+        value: `${layer}.${head}`,
+        name: `layer ${layer}, head ${head}`,
+        row: share(rowsOf(arrays.weights, head)[place]),
+      }),
+    ));
+    this.drawLooking(tokens[place].text, words, layers);
+  }
+
+  drawLooking(from, words, layers) {
+    const last = this.names.slice(-this.names.length / layers);
+    const mean = average(last.map(({ row }) => [row]))[0];
+    const options = [
+      ["mean", `the last layer, all heads averaged`],
+      ...this.names.map(({ value, name }) => [value, name]),
+    ];
+    this.head.offer(options, this.state.get("readhead") ?? "mean");
+    const chosen = this.names.findIndex(({ value }) => value === this.head.select.value);
+    const row = chosen < 0 ? mean : this.names[chosen].row;
+    const most = words[row.indexOf(Math.max(...row))];
+    this.lookingHeading.textContent = `What ${from} looks at`;
+    const seen = options.find(([value]) => value === this.head.select.value)[1];
+    const why = this.isMasked ? "" : " The class is read off from here.";
+    this.saying.textContent = `In ${seen}, ${from} looks most at “${most.text}”.${why}`;
+    this.shaded.show(words, true);
+    this.shaded.shade(row);
+    this.matrix.show({
+      rows: this.names.map(({ name, value }) => (this.matrix.root.clientWidth < 480 ? value : name)),
+      columns: words.map(({ text }) => text),
+      weights: this.names.map((each) => each.row),
+      pinned: chosen < 0 ? null : { row: chosen, column: 0 },
+    });
+  }
+
+  pick(place) {
+    const trace = this.trace.current;
+    const word = trace.sides.source.words[place];
+    if (word.special === "mask") this.state.set({ mask: String(word.positions[0]) });
+  }
+}
+
+function replaceNth(text, part, number, by) {
+  let at = -1;
+  for (let count = 0; count <= number; count++) {
+    at = text.indexOf(part, at + 1);
+    if (at < 0) return text;
+  }
+  return text.slice(0, at) + by + text.slice(at + part.length);
+}
+
+/** @type {import("../../core/tab.js").TabEntry} */
+export const READ = {
+  name: "read",
+  title: "Read",
+  needs: ["fill"],
+  fits: (model) => isReady(model) && model.family === "reading",
+  Tab: ReadTab,
+};

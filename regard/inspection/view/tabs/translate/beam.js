@@ -1,0 +1,109 @@
+/** Beam search: how wide, how long, what was tried and what became of it. */
+
+import { make, fill, digits } from "../../core/dom.js";
+import { panel } from "../../parts/panel.js";
+import { slider, tick } from "../../parts/controls.js";
+import { foldedTable } from "../../parts/table.js";
+import { offerSaves } from "../../saving/save.js";
+import { Tree } from "./tree.js";
+import { Turns } from "../../core/turns.js";
+
+const FEW = 3;
+
+/** The panel; refresh() asks for the tree of the text that the state holds. */
+export class BeamPanel {
+  constructor({ state, source, announce, fail, model }) {
+    Object.assign(this, { state, source, model });
+    this.turns = new Turns(fail);
+    const { element, body, foot } = panel({ title: "The beam: several translations at once", class: "beam" });
+    this.element = element;
+    this.beams = slider({
+      label: "Beams",
+      least: 1,
+      most: 8,
+      step: 1,
+      value: 4,
+      limit: 16,
+      onchange: (n) => state.set({ beams: Math.round(n) }),
+    });
+    this.penalty = slider({
+      label: "Length penalty",
+      least: 0,
+      most: 2,
+      step: 0.1,
+      value: 0.6,
+      limit: 10,
+      onchange: (n) => state.set({ penalty: String(n) }),
+    });
+    this.all = tick({ label: "Show every branch that was dropped", value: false, onchange: () => this.draw() });
+    this.saying = make("p", { class: "sentence-of" });
+    this.results = make("ol", { class: "results", start: 1 });
+    const room = make("div", { class: "tree-holder" });
+    body.append(
+      make("div", { class: "sliders" }, this.beams.root, this.penalty.root, this.all.root),
+      this.saying,
+      room,
+      make("h3", { text: "Finished translations" }),
+      this.results,
+    );
+    this.tree = new Tree(room);
+    foot.append(foldedTable({ caption: "All hypotheses of the beam", give: () => this.tree.table() }));
+    offerSaves(foot, {
+      name: "beam tree",
+      isThere: () => !!this.answer,
+      svg: () => this.tree.svg(),
+      table: () => this.tree.table(),
+      link: () => state.link(),
+      announce,
+    });
+  }
+
+  async refresh() {
+    const { state } = this;
+    const text = state.get("text");
+    if (!text?.trim()) return;
+    const request = {
+      model: this.model().name,
+      text,
+      beams: this.width,
+      length_penalty: this.length,
+      ablate: state.get("ablate"),
+      snapshot: state.get("snapshot"),
+    };
+    await this.turns.run(async (isNewest) => {
+      const answer = await this.source.translate(request);
+      if (!isNewest()) return;
+      this.answer = answer;
+      this.draw();
+    });
+  }
+
+  get width() {
+    return Math.max(1, Math.min(this.state.get("beams") ?? 4, 16));
+  }
+
+  get length() {
+    const asked = Number(this.state.get("penalty") ?? 0.6);
+    return asked >= 0 && asked <= 10 ? asked : 0.6;
+  }
+
+  draw() {
+    if (!this.answer) return;
+    this.beams.set(this.width);
+    this.penalty.set(this.length);
+    const { tree, best } = this.answer;
+    const dropped = tree.filter(({ fate }) => fate === "outranked").length;
+    this.saying.textContent =
+      `${tree.length - 1} hypotheses were tried, at most ${this.width} kept at a time and ${dropped} dropped. ` +
+      "A score is the sum of log-probabilities; the rank score divides it by a power of the length, so that " +
+      "short ones do not win by being short.";
+    this.tree.show(tree, this.all.box.checked ? Infinity : FEW);
+    const line = ({ text, score, rank_score: ranked }) => make(
+      "li",
+      {},
+      make("span", { dir: "auto", text }),
+      make("span", { class: "figure soft", text: ` score ${digits(score, 2)}, rank ${digits(ranked, 2)}` }),
+    );
+    fill(this.results, best.map(line));
+  }
+}
