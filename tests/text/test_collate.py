@@ -21,14 +21,14 @@ def without_padding(rows: np.ndarray, keys: np.ndarray) -> list[list[int]]:
 def test_pairs_get_their_start_and_end_and_padding_on_the_right(bpe, sources):
     targets = [text[::-1] for text in sources[::-1]]
     batch = collate_pairs(sources, targets, bpe, bpe)
-    assert without_padding(batch.source, batch.source_keys) == [[*one, bpe.end] for one in sources]
-    assert without_padding(batch.target_in, batch.target_keys) == [[bpe.start, *one] for one in targets]
-    assert without_padding(batch.target_out, batch.target_keys) == [[*one, bpe.end] for one in targets]
+    assert without_padding(batch.source, batch.source_keys) == [[*ids, bpe.end] for ids in sources]
+    assert without_padding(batch.target_in, batch.target_keys) == [[bpe.start, *ids] for ids in targets]
+    assert without_padding(batch.target_out, batch.target_keys) == [[*ids, bpe.end] for ids in targets]
     assert (batch.source[~batch.source_keys] == bpe.pad).all()
     assert (batch.target_in[~batch.target_keys] == bpe.pad).all()
     assert (batch.target_out[~batch.target_keys] == bpe.pad).all()
     assert (np.diff(batch.source_keys.astype(int)) <= 0).all()
-    assert batch.tokens == sum(len(one) + 1 for one in targets)
+    assert batch.tokens == sum(len(ids) + 1 for ids in targets)
 
 
 def test_labelled_texts_stand_between_start_and_end(bpe):
@@ -45,19 +45,19 @@ def test_parts_hold_the_same_rows_without_needless_width(bpe, sequences, parts, 
         "pairs": lambda: collate_pairs(sequences, sequences[::-1], bpe, bpe),
         "labelled": lambda: collate_labelled(sequences, range(len(sequences)), bpe),
         "masked": lambda: collate_masked(sequences, bpe, np.random.default_rng(1)),
-        "windows": lambda: collate_windows([np.append(one, 3) for one in sequences], bpe.pad),
+        "windows": lambda: collate_windows([np.append(ids, 3) for ids in sequences], bpe.pad),
     }[kind]()
-    made = batch.split(parts)
-    assert len(made) == min(parts, len(sequences))
-    assert sum(part.rows for part in made) == batch.rows
-    assert sum(part.tokens for part in made) == batch.tokens
+    splits = batch.split(parts)
+    assert len(splits) == min(parts, len(sequences))
+    assert sum(part.rows for part in splits) == batch.rows
+    assert sum(part.tokens for part in splits) == batch.tokens
     for name, whole in vars(batch).items():
-        rows = [row for part in made for row in getattr(part, name)]
+        rows = [row for part in splits for row in getattr(part, name)]
         for got, expected in zip(rows, whole, strict=True):
             assert np.array_equal(got, expected[: got.size] if got.ndim else expected)
-    for part in made:
+    for part in splits:
         keys = [value for name, value in vars(part).items() if name.endswith("keys")]
-        assert all(one.any(0).all() for one in keys)
+        assert all(mask.any(0).all() for mask in keys)
 
 
 def test_masking_has_the_shares_of_the_paper(bpe):
@@ -76,6 +76,6 @@ def test_masking_has_the_shares_of_the_paper(bpe):
 def test_masking_leaves_start_end_padding_and_the_unchosen_alone(bpe, sequences):
     batch = collate_masked(sequences, bpe, np.random.default_rng(len(sequences)))
     assert np.array_equal(batch.input[~batch.chosen], batch.output[~batch.chosen])
-    assert without_padding(batch.output, batch.keys) == [[bpe.start, *one, bpe.end] for one in sequences]
+    assert without_padding(batch.output, batch.keys) == [[bpe.start, *ids, bpe.end] for ids in sequences]
     assert (batch.output[batch.chosen] >= 5).all()
     assert batch.tokens >= 1

@@ -19,8 +19,8 @@ from regard.text.lines import EMPTY, NOT_UTF8, NUL
 def rows(folder, name, content, wanted=("text", "label"), header=None, kind=None):
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
-    found = read_rows(path, ColumnSelection(wanted, header), kind, 10_000)
-    return [(row.number, row.problem or row.fields) for row in found]
+    result = read_rows(path, ColumnSelection(wanted, header), kind, 10_000)
+    return [(row.number, row.problem or row.fields) for row in result]
 
 
 def test_named_columns_are_looked_up_in_the_first_line(tmp_path):
@@ -62,9 +62,9 @@ def test_a_broken_csv_row_costs_only_itself(tmp_path):
 
 def test_an_unclosed_quote_does_not_hold_the_file(tmp_path):
     content = 'text,label\n"never closed,1\n' + "some line,1\n" * 30_000
-    found = rows(tmp_path, "a.csv", content)
-    assert found[0] == (2, NOT_CSV)
-    assert len(found) == 30_001
+    result = rows(tmp_path, "a.csv", content)
+    assert result[0] == (2, NOT_CSV)
+    assert len(result) == 30_001
 
 
 def test_a_bad_line_inside_a_quoted_field_spoils_its_row(tmp_path):
@@ -104,8 +104,8 @@ def test_the_format_follows_the_name_or_the_caller(tmp_path):
         rows(tmp_path, "a.txt", "a,1\n", (0, 1), kind="jsonlines")
 
 
-def kept(found):
-    return [fields for _, fields in found if isinstance(fields, tuple)]
+def valid_rows(result):
+    return [fields for _, fields in result if isinstance(fields, tuple)]
 
 
 @pytest.mark.parametrize("broken", ['"stray,1', 'text,"1', '"closed"",1', '"a"b,1', 'a"b,"c'])
@@ -113,21 +113,25 @@ def kept(found):
 def test_a_stray_quote_costs_one_line(tmp_path, broken, quoted):
     good = [f'"row, {n}",{n % 2}' if quoted else f"row {n},{n % 2}" for n in range(3000)]
     lines = ["text,label", *good[:1000], broken, *good[1000:]]
-    found = rows(tmp_path, "a.csv", "\n".join(lines) + "\n")
-    assert [row for row in found if row[1] == NOT_CSV] == [(1002, NOT_CSV)]
-    assert kept(found) == [(f"row, {n}" if quoted else f"row {n}", str(n % 2)) for n in range(3000)]
+    result = rows(tmp_path, "a.csv", "\n".join(lines) + "\n")
+    assert [row for row in result if row[1] == NOT_CSV] == [(1002, NOT_CSV)]
+    assert valid_rows(result) == [(f"row, {n}" if quoted else f"row {n}", str(n % 2)) for n in range(3000)]
 
 
 def test_a_stray_quote_closed_by_another_far_below_swallows_no_row(tmp_path):
     lines = ["text,label", '"stray,1', *(f"row {n},1" for n in range(500)), 'wide 15",0', 'a 15" screen,0']
-    found = rows(tmp_path, "a.csv", "\n".join(lines))
-    assert found[0] == (2, NOT_CSV)
-    assert kept(found) == [*((f"row {n}", "1") for n in range(500)), ('wide 15"', "0"), ('a 15" screen', "0")]
+    result = rows(tmp_path, "a.csv", "\n".join(lines))
+    assert result[0] == (2, NOT_CSV)
+    assert valid_rows(result) == [
+        *((f"row {n}", "1") for n in range(500)),
+        ('wide 15"', "0"),
+        ('a 15" screen', "0"),
+    ]
 
 
 def test_a_field_over_many_lines_is_one_field(tmp_path):
     poem = "\n".join(["a line", "", "another, with commas, in it", 'and ""quotes""'] * 50)
-    assert kept(rows(tmp_path, "a.csv", f'text,label\n"{poem}",1\nb,0\n')) == [
+    assert valid_rows(rows(tmp_path, "a.csv", f'text,label\n"{poem}",1\nb,0\n')) == [
         (poem.replace('""', '"'), "1"),
         ("b", "0"),
     ]
@@ -136,18 +140,18 @@ def test_a_field_over_many_lines_is_one_field(tmp_path):
 @pytest.mark.parametrize("length", [10_000, 10_001])
 def test_a_field_may_be_as_long_as_the_longest_line(tmp_path, length):
     text = "x" * 4999 + "\n" + "y" * (length - 5000)
-    found = rows(tmp_path, "a.csv", f'"{text}",1\nb,0\n', (0, 1))
-    assert kept(found)[-1] == ("b", "0")
-    assert ((text, "1") in kept(found)) == (length == 10_000)
-    assert [number for number, problem in found if problem == NOT_CSV] == ([] if length == 10_000 else [1])
+    result = rows(tmp_path, "a.csv", f'"{text}",1\nb,0\n', (0, 1))
+    assert valid_rows(result)[-1] == ("b", "0")
+    assert ((text, "1") in valid_rows(result)) == (length == 10_000)
+    assert [number for number, problem in result if problem == NOT_CSV] == ([] if length == 10_000 else [1])
 
 
 @given(st.lists(st.lists(st.text('a,"\n é', min_size=1), min_size=2, max_size=2), min_size=1, max_size=8))
 def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, table):
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table)
-    found = rows(tmp_path_factory.getbasetemp(), "a.csv", text.getvalue(), (0, 1))
-    assert [fields for _, fields in found] == [tuple(row) for row in table]
+    result = rows(tmp_path_factory.getbasetemp(), "a.csv", text.getvalue(), (0, 1))
+    assert [fields for _, fields in result] == [tuple(row) for row in table]
 
 
 @pytest.mark.parametrize("line", ['a",b,"c', '"', '"x,1', '""",', 'a"b,"c', '"a""b,1', '",",",'], ids=repr)
@@ -163,8 +167,8 @@ def test_many_stray_quotes_are_searched_once(tmp_path, monkeypatch, line, last):
     split = columns._split_csv
     monkeypatch.setattr(columns, "_split_csv", counting)
     content = f"{line}\n" * 3000 + "plain words\n" * 1200 + last
-    found = rows(tmp_path, "a.csv", content, (0, 1))
-    assert found[-1][0] >= 3000
+    result = rows(tmp_path, "a.csv", content, (0, 1))
+    assert result[-1][0] >= 3000
     assert searched < 8 * len(content)
 
 
@@ -173,8 +177,8 @@ def test_the_search_for_a_closing_quote_ends(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(content, encoding="utf-8")
     tracemalloc.start()
-    found = sum(row.problem is None for row in read_rows(path, ColumnSelection((0, 1)), None, 1000))
+    result = sum(row.problem is None for row in read_rows(path, ColumnSelection((0, 1)), None, 1000))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found == 20_001
+    assert result == 20_001
     assert peak < 300_000

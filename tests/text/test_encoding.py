@@ -29,7 +29,7 @@ def tsv(tmp_path) -> Path:
 
 
 def lists(column: Sequences) -> list[list[int]]:
-    return [one.tolist() for one in column]
+    return [ids.tolist() for ids in column]
 
 
 @pytest.fixture(params=["memory", "disk"])
@@ -59,7 +59,7 @@ def test_labelled_texts_are_shortened_and_not_lost(tmp_path, character, cache):
     path = tmp_path / "a.tsv"
     path.write_text("label\ttext\nneg\tbad\npos\tgood fox\n", encoding="utf-8")
     data = encode_labelled(LabelledText(path), character, ["neg", "pos"], longest=6, cache=cache)
-    assert [character.decode(one) for one in data["text"]] == ["bad", "good"]
+    assert [character.decode(ids) for ids in data["text"]] == ["bad", "good"]
     assert lists(data["label"]) == [[0], [1]]
     assert [location.line for location in data.report.shortened.locations] == [3]
     with pytest.raises(DataError, match=r"a\.tsv:3: unknown label 'pos'"):
@@ -127,8 +127,8 @@ def test_many_ids_are_written_piece_by_piece(tmp_path, monkeypatch):
     sequences = [[i, i + 1, i + 2][: i % 4] for i in range(50)]
 
     def fill(columns):
-        for one in sequences:
-            columns["text"].add(one)
+        for ids in sequences:
+            columns["text"].add(ids)
         return token_files.Report(50, 50)
 
     assert lists(token_files.open_or_build(tmp_path, fill, {"text": 100}, "k" * 64)["text"]) == sequences
@@ -155,7 +155,7 @@ class Counting:
 
 
 @pytest.fixture
-def kept(tsv, bpe, tmp_path):
+def cached(tsv, bpe, tmp_path):
     """Encode the pairs with a cache; give the data and the number of passes over the corpus it took."""
 
     def encode(filters=None, tokenizer=bpe, longest=60):
@@ -166,9 +166,9 @@ def kept(tsv, bpe, tmp_path):
     return encode
 
 
-def test_token_files_are_built_once(kept, tmp_path):
-    first, passes = kept()
-    again, none = kept()
+def test_token_files_are_built_once(cached, tmp_path):
+    first, passes = cached()
+    again, none = cached()
     assert (passes, none) == (1, 0)
     assert lists(first["source"]) == lists(again["source"])
     assert (first.report, first.identity) == (again.report, again.identity)
@@ -176,20 +176,20 @@ def test_token_files_are_built_once(kept, tmp_path):
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [first.identity[:32]]
 
 
-def test_any_change_of_what_they_were_made_from_builds_others(kept, word, tsv):
-    kept()
-    assert kept(filters=Filters(max_length=50))[1] == 1
-    assert kept(tokenizer=word)[1] == 1
-    assert kept(longest=50)[1] == 1
+def test_any_change_of_text_or_settings_builds_new_files(cached, word, tsv):
+    cached()
+    assert cached(filters=Filters(max_length=50))[1] == 1
+    assert cached(tokenizer=word)[1] == 1
+    assert cached(longest=50)[1] == 1
     tsv.write_text("The fox\tle renard\n", encoding="utf-8")
-    data, passes = kept()
+    data, passes = cached()
     assert (len(data), passes) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["source.ids", "target.offsets", "manifest.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove", "swap"])
-def test_damaged_files_are_noticed_and_built_anew(kept, tmp_path, caplog, name, damage):
-    whole, _ = kept()
+def test_damaged_files_are_detected_and_rebuilt(cached, tmp_path, caplog, name, damage):
+    whole, _ = cached()
     path = tmp_path / "cache" / whole.identity[:32] / name
     content = bytearray(path.read_bytes())
     expected = lists(whole["source"])
@@ -198,34 +198,34 @@ def test_damaged_files_are_noticed_and_built_anew(kept, tmp_path, caplog, name, 
     if damage != "remove":
         path.write_bytes({"flip": bytes(content), "cut": bytes(content[:-8]), "swap": b"{}"}[damage])
     with caplog.at_level(logging.WARNING):
-        data, passes = kept()
+        data, passes = cached()
     assert "damaged" in caplog.text
     assert passes == 1
     assert lists(data["source"]) == expected
-    assert kept()[1] == 0
+    assert cached()[1] == 0
 
 
 @pytest.mark.parametrize(
     "change", [{"key": "other"}, {"format": 99}, {"report": 3}, {"columns": {"source": "object"}}]
 )
-def test_a_manifest_of_another_make_is_not_believed(kept, tmp_path, change):
-    whole, _ = kept()
+def test_a_manifest_of_another_format_is_refused(cached, tmp_path, change):
+    whole, _ = cached()
     path = tmp_path / "cache" / whole.identity[:32] / "manifest.json"
     manifest = {**json.loads(path.read_bytes())["manifest"], **change}
     path.write_text(
         json.dumps({"manifest": manifest, "sha256": token_files._manifest_digest(manifest)}), encoding="utf-8"
     )
-    assert kept()[1] == 1
+    assert cached()[1] == 1
     for content in ("[]", "3", '{"manifest": {}}', '{"manifest": null, "sha256": ""}'):
         path.write_text(content, encoding="utf-8")
-        assert kept()[1] == 1
+        assert cached()[1] == 1
 
 
-def test_a_changed_count_in_the_manifest_is_noticed(kept, tmp_path):
-    whole, _ = kept()
+def test_a_changed_count_in_the_manifest_is_detected(cached, tmp_path):
+    whole, _ = cached()
     path = tmp_path / "cache" / whole.identity[:32] / "manifest.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"kept": 5', '"kept": 6'), encoding="utf-8")
-    data, passes = kept()
+    data, passes = cached()
     assert (data.report.kept, passes) == (5, 1)
 
 

@@ -66,10 +66,12 @@ def test_bleu_and_chrf_equal_the_command(command, translations, lowercase):
     options = ["--lowercase", "--chrf-lowercase"] if lowercase else []
     expected = command(translations, REFERENCES, *options)
     ours = [score(translations, REFERENCES, lowercase) for score in (bleu, chrf)]
-    assert [score.value for score in ours] == pytest.approx([one["score"] for one in expected], abs=1e-9)
-    for score, one in zip(ours, expected, strict=True):
-        assert score.signature == one["signature"]
-        assert score.name.removesuffix(" lower-cased") == one["name"]
+    assert [score.value for score in ours] == pytest.approx(
+        [result["score"] for result in expected], abs=1e-9
+    )
+    for score, result in zip(ours, expected, strict=True):
+        assert score.signature == result["signature"]
+        assert score.name.removesuffix(" lower-cased") == result["name"]
 
 
 def test_real_text_scores_as_the_command_says(command, shared_data):

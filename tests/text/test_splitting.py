@@ -26,10 +26,10 @@ def hash_of(seed, text):
 def split(items, **settings):
     """Both sides, training first; nothing where the split is refused."""
     try:
-        held = ValidationSplit.choose(items, **settings)
+        split = ValidationSplit.choose(items, **settings)
     except DataError:
         return None
-    return [item for item in items if not held.holds(item)], [item for item in items if held.holds(item)]
+    return [item for item in items if not split.holds(item)], [item for item in items if split.holds(item)]
 
 
 @given(texts, st.floats(0.01, 0.9), st.integers(1, 50), st.integers(0, 5))
@@ -107,8 +107,8 @@ def test_labels_are_held_out_in_proportion():
     counts = {"common": 900, "rare": 60, "rarer": 40, "two": 2, "one": 1}
     items = [Example(f"{label} {n}", label) for label, count in counts.items() for n in range(count)]
     train, valid = split(items, share=0.1) or ([], [])
-    found = Counter(item.label for item in valid)
-    assert (found["common"], found["rare"], found["rarer"]) == (90, 6, 4)
+    counts_chosen = Counter(item.label for item in valid)
+    assert (counts_chosen["common"], counts_chosen["rare"], counts_chosen["rarer"]) == (90, 6, 4)
     assert Counter(item.label for item in train)["one"] == 1
     assert len(valid) == round(0.1 * len(items))
 
@@ -129,34 +129,34 @@ def test_the_only_text_of_a_label_is_never_held_out():
 
 def test_the_source_alone_decides():
     pairs = [Pair(f"s{i % 50}", f"t{i}") for i in range(200)]
-    held = ValidationSplit.choose(pairs, share=0.1)
-    sides = {source: {held.holds(pair) for pair in pairs if pair.source == source} for source, _ in pairs}
+    split = ValidationSplit.choose(pairs, share=0.1)
+    sides = {source: {split.holds(pair) for pair in pairs if pair.source == source} for source, _ in pairs}
     assert all(len(side) == 1 for side in sides.values())
 
 
 @pytest.mark.parametrize("kind", [lambda n: f"line {n % 700}", lambda n: Example(f"line {n}", str(n % 7))])
 def test_the_seed_decides_and_the_order_does_not(kind):
     items = [kind(number) for number in range(1000)]
-    held = ValidationSplit.choose(items, share=0.1, most=60, seed=3)
+    split = ValidationSplit.choose(items, share=0.1, most=60, seed=3)
     shuffled = random.Random(1).sample(items, len(items))
-    assert held == ValidationSplit.choose(shuffled, share=0.1, most=60, seed=3)
-    assert held.identity() == ValidationSplit.choose(shuffled, share=0.1, most=60, seed=3).identity()
+    assert split == ValidationSplit.choose(shuffled, share=0.1, most=60, seed=3)
+    assert split.identity() == ValidationSplit.choose(shuffled, share=0.1, most=60, seed=3).identity()
     other = ValidationSplit.choose(items, share=0.1, most=60, seed=4)
-    assert held.identity() != other.identity()
-    assert {i for i in items if held.holds(i)} != {i for i in items if other.holds(i)}
+    assert split.identity() != other.identity()
+    assert {i for i in items if split.holds(i)} != {i for i in items if other.holds(i)}
 
 
-def test_a_split_can_be_kept():
-    held = ValidationSplit.choose([f"line {number}" for number in range(100)], share=0.2)
-    assert ValidationSplit.from_dict(json.loads(json.dumps(held.as_dict()))) == held
+def test_a_split_can_be_saved():
+    split = ValidationSplit.choose([f"line {number}" for number in range(100)], share=0.2)
+    assert ValidationSplit.from_dict(json.loads(json.dumps(split.as_dict()))) == split
 
 
 def test_the_split_of_an_earlier_version_is_found_again():
     """Its identity, and what it holds, as version 0.1.0 of November 2026 gave them."""
     items = [Pair(f"s{number % 40}", str(number)) for number in range(400)]
-    held = ValidationSplit.choose_format_1(items, share=0.05, most=12, seed=1)
-    assert held.identity() == "HeldOut(seed=1, limit=6767063141564005638)"
-    assert sorted({item.source for item in items if held.holds(item)}) == [
+    split = ValidationSplit.choose_format_1(items, share=0.05, most=12, seed=1)
+    assert split.identity() == "HeldOut(seed=1, limit=6767063141564005638)"
+    assert sorted({item.source for item in items if split.holds(item)}) == [
         "s0",
         "s1",
         "s12",
@@ -170,16 +170,16 @@ def test_the_split_of_an_earlier_version_is_found_again():
         "s7",
         "s9",
     ]
-    assert ValidationSplit.choose_format_1(items, share=0.5, most=100).hashes > held.hashes
+    assert ValidationSplit.choose_format_1(items, share=0.5, most=100).hashes > split.hashes
 
 
 def test_parts_are_corpora(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("".join(f"line {i}\n" for i in range(100)), encoding="utf-8")
     corpus = PlainText(path)
-    held = ValidationSplit.choose(corpus, share=0.2)
-    train, valid = SplitPart(corpus, held, held=False), SplitPart(corpus, held, held=True)
-    count = len(held.hashes)
+    split = ValidationSplit.choose(corpus, share=0.2)
+    train, valid = SplitPart(corpus, split, held=False), SplitPart(corpus, split, held=True)
+    count = len(split.hashes)
     assert (len(list(train)), len(list(valid))) == (100 - count, count)
     report = valid.report
     assert (report.read, report.kept, report.skipped["not held out"].count) == (100, count, 100 - count)

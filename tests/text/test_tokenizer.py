@@ -203,8 +203,8 @@ def test_learning_gives_the_same_file_in_any_process(tmp_path):
 
 def test_options_that_are_off_do_not_change_the_fingerprint(bpe, monkeypatch):
     before = bpe.fingerprint
-    told = json.loads(bpe.to_json())
-    more = {**told, "later": None, "model": {"newer": False, **dict(reversed(told["model"].items()))}}
+    content = json.loads(bpe.to_json())
+    more = {**content, "later": None, "model": {"newer": False, **dict(reversed(content["model"].items()))}}
     for values, is_same in ((more, True), ({**more, "later": True}, False)):
         again = Tokenizer(bpe._inner)
         monkeypatch.setattr(again, "to_json", lambda values=values: json.dumps(values))
