@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -26,74 +26,43 @@ if TYPE_CHECKING:
     from regard.model.transformer import DecoderOnly
     from regard.model.watch import Part
 
+MAX_TOKENS = 100
 
-class Spoken:
-    """The text of ids as they are said, up to the first stop string.
 
-    Where several could end it, the one that is complete first does, as if characters came one by one; so
-    the outcome does not depend on where tokens end.
+class SamplingOptions(TypedDict, total=False):
+    """The fields of SamplingSettings that `complete` and `stream` also take as keywords."""
+
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
+    repetition_penalty: float
+    max_tokens: int
+    min_tokens: int
+    seed: int
+    no_repeat_ngram_size: int | None
+
+
+class CompletionOptions(SamplingOptions, total=False):
+    """The keywords of `complete` and `stream`.
+
+    stop         strings that end the text and are not part of it
+    forbidden    words that the text must not contain
+    ablate       parts to ablate, such as ("decoder", layer, head) or "scaling"
     """
 
-    def __init__(self, stream: TextStream, stops: Sequence[str] = ()):
-        self.stopped = False
-        self.pieces: list[str] = []  # what may be shown so far
-        self._stream, self._stops = stream, stops
-        self._heard, self._held = 0, ""
-
-    def hear(self, ids: Sequence[int] | np.ndarray) -> bool:
-        """Take in all ids that were said so far, and tell whether a stop string is among their text."""
-        for number in ids[self._heard :]:
-            self.pieces.append(self._let_out(self._stream.add(int(number))))
-        self._heard = len(ids)
-        return self.stopped
-
-    def finish(self, ids: Sequence[int] | np.ndarray) -> str:
-        """The whole text, now that these ids are all there will be."""
-        if not self.hear(ids):
-            self.pieces.append(self._let_out(self._stream.finish()) + self._held)
-        return "".join(self.pieces)
-
-    def _let_out(self, piece: str) -> str:
-        if self.stopped:
-            return ""
-        self._held += piece
-        begin = _first_stop(self._held, self._stops)
-        self.stopped = begin is not None
-        if begin is None:
-            begin = len(self._held) - _begun(self._held, self._stops)
-        shown, self._held = self._held[:begin], "" if self.stopped else self._held[begin:]
-        return shown
-
-
-def check_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
-    """Stop strings as a tuple; one may be given alone."""
-    stops = (stop,) if isinstance(stop, str) else tuple(stop)
-    for each in stops:
-        if not isinstance(each, str) or not each:
-            raise SettingError(f"stop ({each!r}) must be a string of one character or more; leave it out")
-    return stops
-
-
-def _first_stop(text: str, stops: Sequence[str]) -> int | None:
-    """Where the stop string begins that is complete first; of two, the longer."""
-    ends = [(text.find(stop) + len(stop), -len(stop)) for stop in stops if stop in text]
-    return sum(min(ends)) if ends else None
-
-
-def _begun(text: str, stops: Sequence[str]) -> int:
-    """How many characters at the end may be the beginning of a stop string."""
-    longest = max(map(len, stops), default=1) - 1
-    lengths = range(min(longest, len(text)), 0, -1)
-    return next((n for n in lengths if any(stop.startswith(text[-n:]) for stop in stops)), 0)
+    stop: str | Sequence[str]
+    forbidden: Sequence[str]
+    ablate: Part | Iterable[Part]
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model wrote behind a prompt.
+    """The text that a model wrote after a prompt.
 
-    `score` is the log-probability of all tokens, those of an end or a stop string too, which the text
-    does not show. `reason` says why it is over: end, stop, length, context where the model has no more
-    room, or stuck.
+    `score` is the log-probability of all tokens, also of an end token or a stop string, which the text does
+    not contain. `reason` says why it ended: end, stop, length, context if the model's context is full, or
+    stuck.
     """
 
     text: str
@@ -103,105 +72,14 @@ class Completion:
     prompt: str
 
     def as_dict(self) -> dict[str, Any]:
-        """The same in values that JSON can hold."""
-        told = {name: getattr(self, name) for name in ("prompt", "text", "score", "reason")}
-        return told | {"tokens": [vars(token) for token in self.tokens]}
-
-
-@dataclass(frozen=True, eq=False)
-class Prompt:
-    """A prompt, its ids, and the number of its random numbers."""
-
-    text: str
-    ids: list[int]
-    seed: int
-
-
-@dataclass(frozen=True)
-class Writing:
-    """What one call wants."""
-
-    tokenizer: Tokenizer
-    context: int
-    settings: SamplingSettings
-    stops: tuple[str, ...]
-    stepper: Callable[[], Stepper]
-
-    def read(self, label: Label, text: str, ids: list[int]) -> list[Prompt]:
-        """A prompt as the model takes it; each of a list has a seed of its own."""
-        ids = ids or beginning(self.tokenizer)
-        if len(ids) >= self.context:
-            raise ShapeError(
-                f"{label} has {len(ids):,} tokens and this model has room for {self.context - 1:,}, "
-                "what it writes included; shorten it"
-            )
-        room, least = self.context - len(ids), self.settings.min_length
-        if room < least:
-            raise ShapeError(
-                f"{label} has {len(ids):,} tokens and leaves {room:,} of this model's {self.context:,} for "
-                f"min_tokens ({least:,}); shorten it, or lower min_tokens"
-            )
-        return [Prompt(text, ids, (self.settings.seed + label.number - 1) % (1 << 64))]
-
-    def size(self, prompt: Prompt) -> int:
-        """The tokens that a prompt may come to."""
-        return min(len(prompt.ids) + self.settings.max_length, self.context)
-
-    def answer(self, prompts: list[Prompt]) -> list[Completion]:
-        """A completion of each prompt; only where there are stop strings is text listened to on the way."""
-        spoken = [self.spoken(prompt) for prompt in prompts]
-        pairs = list(zip(prompts, spoken, strict=True))
-        requests = [self.request(prompt, voice if self.stops else None) for prompt, voice in pairs]
-        answers = run(Sampling(self.stepper()), requests)
-        return [self.told(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
-
-    def spoken(self, prompt: Prompt) -> Spoken:
-        """What tells the text of a completion, as it stands behind its prompt."""
-        return Spoken(stream_after(self.tokenizer, prompt.ids), self.stops)
-
-    def request(self, prompt: Prompt, listener: Spoken | None) -> Request:
-        """What to ask the search."""
-        longest = min(self.settings.max_length, self.context - len(prompt.ids))
-        settings = self.settings.changed(max_length=longest, seed=prompt.seed)
-        return Request(np.array(prompt.ids), settings, until=None if listener is None else listener.hear)
-
-    def told(self, prompt: Prompt, spoken: Spoken, answer: Answer) -> Completion:
-        """The completion that came of a prompt."""
-        best = answer.best
-        text = spoken.finish(best.ids)
-        tokens = Tokens(self.tokenizer, best.ids.tolist(), best.log_probabilities.tolist(), before=prompt.ids)
-        full = best.reason == "length" and len(best.ids) < self.settings.max_length
-        return Completion(text, best.score, tokens, "context" if full else best.reason, prompt.text)
-
-    def join(self, text: str, prompts: Sequence[Prompt], found: Sequence[Completion]) -> Completion:
-        """A prompt has one completion."""
-        return found[0]
-
-
-class CompletionStream(Iterator[str]):
-    """The text of a completion piece by piece; `completion` is the whole of it when the pieces have ended."""
-
-    def __init__(self, task: Writing, prompt: Prompt):
-        self.completion: Completion | None = None
-        self._pieces = self._run(task, prompt)
-
-    def __next__(self) -> str:
-        return next(self._pieces)
-
-    def _run(self, task: Writing, prompt: Prompt) -> Iterator[str]:
-        search, spoken = Sampling(task.stepper()), task.spoken(prompt)
-        search.admit([task.request(prompt, spoken)])
-        shown = 0
-        while self.completion is None:
-            for answer in search.step():
-                self.completion = task.told(prompt, spoken, answer)
-            yield from filter(None, spoken.pieces[shown:])
-            shown = len(spoken.pieces)
+        """The completion as JSON values."""
+        values = {name: getattr(self, name) for name in ("prompt", "text", "score", "reason")}
+        return values | {"tokens": [vars(token) for token in self.tokens]}
 
 
 @dataclass(frozen=True, eq=False)
 class NextWords:
-    """What may follow a text: the probability of every token, and how undecided the model is, in nats."""
+    """The distribution of the next token: every probability, and the entropy in nats."""
 
     probabilities: np.ndarray  # V
     entropy: float
@@ -214,155 +92,291 @@ class NextWords:
 
 
 class Writer:
-    """A trained model that continues text. It keeps nothing between calls, so threads may share it."""
+    """A trained model that continues text. It keeps no state between calls, so threads may share it."""
 
     def __init__(self, model: DecoderOnly, tokenizer: Tokenizer):
         self.model, self.tokenizer = model, tokenizer
 
     @property
     def config(self) -> ModelConfig:
-        """The shape of the model."""
+        """The model's configuration."""
         return self.model.config
 
+    @overload
+    def complete(  # pyright: ignore[reportOverlappingOverload] a str is also a sequence of str
+        self,
+        prompt: str,
+        settings: SamplingSettings | None = None,
+        *,
+        batch_tokens: int = BUDGET,
+        window: int = WINDOW,
+        **options: Unpack[CompletionOptions],
+    ) -> Completion: ...
+    @overload
+    def complete(
+        self,
+        prompt: Sequence[str],
+        settings: SamplingSettings | None = None,
+        *,
+        batch_tokens: int = BUDGET,
+        window: int = WINDOW,
+        **options: Unpack[CompletionOptions],
+    ) -> list[Completion]: ...
+    @overload
+    def complete(
+        self,
+        prompt: Iterable[str],
+        settings: SamplingSettings | None = None,
+        *,
+        batch_tokens: int = BUDGET,
+        window: int = WINDOW,
+        **options: Unpack[CompletionOptions],
+    ) -> Iterator[Completion]: ...
     def complete(
         self,
         prompt: str | Iterable[str],
+        settings: SamplingSettings | None = None,
         *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float = 1.0,
-        max_tokens: int = 100,
-        min_tokens: int = 0,
-        seed: int = 0,
-        stop: str | Sequence[str] = (),
-        forbidden: Sequence[str] = (),
-        no_repeat_ngram_size: int | None = None,
-        ablate: Part | Iterable[Part] = (),
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
-    ) -> Any:
-        """A Completion of a string, a list of them for a sequence, an iterator for any other iterable.
+        **options: Unpack[CompletionOptions],
+    ) -> Completion | list[Completion] | Iterator[Completion]:
+        """Continue a string, a sequence (to a list) or any other iterable (to an iterator).
 
-        temperature        0 always takes the likeliest token
-        top_k, top_p, min_p, repetition_penalty      see SamplingSettings
-        max_tokens         at most so many; fewer where the model's context is full
-        min_tokens         at least so many before an end token
-        seed               of the random numbers; prompt i of many draws from seed + i
-        stop               strings that end the text and are not part of it
-        forbidden          words never said; no_repeat_ngram: so many tokens never stand twice
-        ablate             parts to ablate, such as ("decoder", layer, head) or "scaling"
-        batch_tokens       computed together; window: so many prompts are sorted by length
+        settings         how to sample; the keywords temperature, top_k, top_p, min_p, repetition_penalty,
+                         max_tokens (100), min_tokens, seed and no_repeat_ngram_size replace its fields.
+                         Prompt i of many draws from seed + i
+        stop, forbidden, ablate    see CompletionOptions
+        batch_tokens     tokens per batch; window: how many prompts are sorted by length together
 
-        An empty prompt begins a new line, or a new document where the tokenizer has a token between those.
+        An empty prompt begins a new line, or a new document if the tokenizer has a token between documents.
         """
-        with _in_words_of_the_caller():
-            settings = SamplingSettings(
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                min_p=min_p,
-                repetition_penalty=repetition_penalty,
-                max_length=max_tokens,
-                min_length=min_tokens,
-                seed=seed,
-                no_repeat_ngram_size=no_repeat_ngram_size,
-            )
-        task = self._writing(settings, stop, forbidden, ablate)
+        task = self._task(settings, **options)
         encode = self.tokenizer.encode_batch
         return Job(encode, task.read, task.size, task.answer, task.join, batch_tokens, window).run(prompt)
 
     def stream(
-        self,
-        prompt: str,
-        *,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float = 1.0,
-        max_tokens: int = 100,
-        min_tokens: int = 0,
-        seed: int = 0,
-        stop: str | Sequence[str] = (),
-        forbidden: Sequence[str] = (),
-        no_repeat_ngram_size: int | None = None,
-        ablate: Part | Iterable[Part] = (),
+        self, prompt: str, settings: SamplingSettings | None = None, **options: Unpack[CompletionOptions]
     ) -> CompletionStream:
-        """The text that `complete` would give, piece by piece as it is written.
+        """The text that `complete` gives, piece by piece as it is written.
 
-        No character is split, and of a stop string not even the beginning is shown. When the pieces have
-        ended, `completion` of the stream holds the whole.
+        No character is split, and no part of a stop string is shown. After the last piece, `completion` of
+        the stream holds the whole.
         """
-        with _in_words_of_the_caller():
-            settings = SamplingSettings(
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                min_p=min_p,
-                repetition_penalty=repetition_penalty,
-                max_length=max_tokens,
-                min_length=min_tokens,
-                seed=seed,
-                no_repeat_ngram_size=no_repeat_ngram_size,
-            )
-        task = self._writing(settings, stop, forbidden, ablate)
-        label = Label()
-        return CompletionStream(task, task.read(label, prompt, self.tokenizer.encode(prompt))[0])
+        task = self._task(settings, **options)
+        return CompletionStream(task, task.read(Label(), prompt, self.tokenizer.encode(prompt))[0])
 
     def next_words(
         self, text: str, *, temperature: float = 1.0, ablate: Part | Iterable[Part] = ()
     ) -> NextWords:
-        """Everything that may follow a text, with its probability at a temperature."""
+        """The distribution of the token after a text, at a temperature."""
         if not 1e-4 <= temperature <= 100:
             raise SettingError(f"temperature ({temperature}) must lie between 0.0001 and 100; try 1")
-        task = self._writing(SamplingSettings(), (), (), ablate)
+        task = self._task(None, ablate=ablate)
         ids = task.read(Label(), text, self.tokenizer.encode(text))[0].ids
         stepper = task.stepper()
         stepper.admit([np.array(ids)])
-        cooled = stepper.step(np.array(ids[-1:])).log_probabilities[0].astype(np.float64) / temperature
-        check_numbers(cooled)
-        weights = np.exp(cooled - cooled.max())
+        logits = stepper.step(np.array(ids[-1:])).log_probabilities[0].astype(np.float64) / temperature
+        check_numbers(logits)
+        weights = np.exp(logits - logits.max())
         probabilities = weights / weights.sum()
         return NextWords(probabilities, float(entropy(probabilities)), self.tokenizer, ids)
 
     def perplexity(
         self, text: str, *, stride: int | None = None, ablate: Part | Iterable[Part] = ()
     ) -> Perplexity:
-        """How the model is surprised by a text of any length, every token counted once.
+        """The perplexity of a text of any length, every token counted once.
 
-        A long text is read in windows as long as the context that move on by `stride` tokens, half of it
-        where none is given: the larger, the quicker, the smaller, the more each token can look back on.
+        A long text is read in windows of the context's length that advance by `stride` tokens, by default
+        half of it. A larger stride is faster; a smaller one gives each token more context.
         """
         from regard.inference.scoring import perplexity_of
 
         return perplexity_of(self.model, self.tokenizer, text, stride, ablate)
 
-    def _writing(
+    def _task(
         self,
-        settings: SamplingSettings,
-        stop: str | Sequence[str],
-        forbidden: Sequence[str],
-        ablate: Part | Iterable[Part],
-    ) -> Writing:
-        from regard.engine.torch_stepper import TorchStepper
+        settings: SamplingSettings | None,
+        *,
+        stop: str | Sequence[str] = (),
+        forbidden: Sequence[str] = (),
+        ablate: Part | Iterable[Part] = (),
+        **sampling: Unpack[SamplingOptions],
+    ) -> _CompletionTask:
         from regard.model.watch import parts_of
 
-        switched, end = parts_of(ablate), self.tokenizer.specials.get("end")
-        words = spellings(self.tokenizer, forbidden)
-        complete = settings.changed(forbidden=words, end=() if end is None else (end,))
-
-        def stepper() -> Stepper:
-            return TorchStepper(self.model, ablate=switched)
-
-        return Writing(self.tokenizer, self.config.context, complete, check_stops(stop), stepper)
+        base = settings or SamplingSettings(max_length=MAX_TOKENS)
+        end = self.tokenizer.specials.get("end")
+        changes = {name.replace("_tokens", "_length"): value for name, value in sampling.items()}
+        with _with_names_of_options():
+            complete = base.changed(
+                **changes,
+                forbidden=(*base.forbidden, *spellings(self.tokenizer, forbidden)),
+                end=base.end or (() if end is None else (end,)),
+            )
+        return _CompletionTask(self, complete, check_stops(stop), parts_of(ablate))
 
 
 @contextmanager
-def _in_words_of_the_caller() -> Iterator[None]:
-    """Mistakes in the search's settings, told with the names that `complete` has for them."""
+def _with_names_of_options() -> Iterator[None]:
+    """Error messages about settings, with the names that `complete` has for them."""
     try:
         yield
     except SettingError as error:
         raise SettingError(re.sub(r"\b(max|min)_length\b", r"\1_tokens", str(error))) from None
+
+
+class StopStrings:
+    """The text of ids as they are generated, up to the first stop string.
+
+    If several stop strings occur, the one that is complete first ends the text, as if characters came one by
+    one. So the result does not depend on where tokens end.
+    """
+
+    def __init__(self, stream: TextStream, stops: Sequence[str] = ()):
+        self.stopped = False
+        self.pieces: list[str] = []  # the text that may be shown so far
+        self._stream, self._stops = stream, stops
+        self._read, self._held = 0, ""
+
+    def read(self, ids: Sequence[int] | np.ndarray) -> bool:
+        """Read all ids generated so far, and say whether their text contains a stop string."""
+        for number in ids[self._read :]:
+            self.pieces.append(self._release(self._stream.add(int(number))))
+        self._read = len(ids)
+        return self.stopped
+
+    def finish(self, ids: Sequence[int] | np.ndarray) -> str:
+        """The whole text of all ids."""
+        if not self.read(ids):
+            self.pieces.append(self._release(self._stream.finish()) + self._held)
+        return "".join(self.pieces)
+
+    def _release(self, piece: str) -> str:
+        """The text that cannot be part of a stop string any more."""
+        if self.stopped:
+            return ""
+        self._held += piece
+        end = _first_stop(self._held, self._stops)
+        self.stopped = end is not None
+        if end is None:
+            end = len(self._held) - _possible_stop(self._held, self._stops)
+        released, self._held = self._held[:end], "" if self.stopped else self._held[end:]
+        return released
+
+
+def check_stops(stop: str | Sequence[str]) -> tuple[str, ...]:
+    """The stop strings as a tuple; a single one may be given as a string."""
+    stops = (stop,) if isinstance(stop, str) else tuple(stop)
+    for string in stops:
+        if not isinstance(string, str) or not string:
+            raise SettingError(f"stop ({string!r}) must be a string of one character or more; leave it out")
+    return stops
+
+
+def _first_stop(text: str, stops: Sequence[str]) -> int | None:
+    """The beginning of the stop string that is complete first; of two, the longer."""
+    ends = [(text.find(stop) + len(stop), -len(stop)) for stop in stops if stop in text]
+    return sum(min(ends)) if ends else None
+
+
+def _possible_stop(text: str, stops: Sequence[str]) -> int:
+    """How many characters at the end may be the beginning of a stop string."""
+    longest = max(map(len, stops), default=1) - 1
+    lengths = range(min(longest, len(text)), 0, -1)
+    return next((n for n in lengths if any(stop.startswith(text[-n:]) for stop in stops)), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prompt:
+    text: str
+    ids: list[int]
+    seed: int
+
+
+@dataclass(frozen=True)
+class _CompletionTask:
+    """One call of `complete` or `stream`: the functions of its Job."""
+
+    writer: Writer
+    settings: SamplingSettings
+    stops: tuple[str, ...]
+    ablate: Sequence[Part]
+
+    def read(self, label: Label, text: str, ids: list[int]) -> list[_Prompt]:
+        """The prompt as ids; each prompt of a list has its own seed."""
+        ids, context = ids or beginning(self.writer.tokenizer), self.writer.config.context
+        if len(ids) >= context:
+            raise ShapeError(
+                f"{label} has {len(ids):,} tokens; prompt and completion share this model's context of "
+                f"{context:,}; shorten it"
+            )
+        free, min_tokens = context - len(ids), self.settings.min_length
+        if free < min_tokens:
+            raise ShapeError(
+                f"{label} has {len(ids):,} tokens and leaves {free:,} of this model's {context:,} for "
+                f"min_tokens ({min_tokens:,}); shorten it, or lower min_tokens"
+            )
+        return [_Prompt(text, ids, (self.settings.seed + label.number - 1) % (1 << 64))]
+
+    def size(self, prompt: _Prompt) -> int:
+        """The maximum number of tokens of a prompt and its completion."""
+        return min(len(prompt.ids) + self.settings.max_length, self.writer.config.context)
+
+    def answer(self, prompts: list[_Prompt]) -> list[Completion]:
+        """A completion of each prompt."""
+        texts = [self.text_of(prompt) for prompt in prompts]
+        pairs = list(zip(prompts, texts, strict=True))
+        requests = [self.request(prompt, text if self.stops else None) for prompt, text in pairs]
+        answers = run(Sampling(self.stepper()), requests)
+        return [self.completion(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
+
+    def join(self, text: str, prompts: Sequence[_Prompt], completions: Sequence[Completion]) -> Completion:
+        """A prompt has one completion."""
+        return completions[0]
+
+    def stepper(self) -> Stepper:
+        """A new stepper of the model."""
+        from regard.engine.torch_stepper import TorchStepper
+
+        return TorchStepper(self.writer.model, ablate=self.ablate)
+
+    def text_of(self, prompt: _Prompt) -> StopStrings:
+        """What turns generated ids into the text after the prompt."""
+        return StopStrings(stream_after(self.writer.tokenizer, prompt.ids), self.stops)
+
+    def request(self, prompt: _Prompt, text: StopStrings | None) -> Request:
+        """The search request of a prompt; `text` is read on the way, to find stop strings."""
+        max_length = min(self.settings.max_length, self.writer.config.context - len(prompt.ids))
+        settings = self.settings.changed(max_length=max_length, seed=prompt.seed)
+        return Request(np.array(prompt.ids), settings, until=None if text is None else text.read)
+
+    def completion(self, prompt: _Prompt, text: StopStrings, answer: Answer) -> Completion:
+        """The completion of a prompt from the answer of the search."""
+        best = answer.best
+        whole = text.finish(best.ids)
+        log_probabilities = best.log_probabilities.tolist()
+        tokens = Tokens(self.writer.tokenizer, best.ids.tolist(), log_probabilities, before=prompt.ids)
+        is_full = best.reason == "length" and len(best.ids) < self.settings.max_length
+        return Completion(whole, best.score, tokens, "context" if is_full else best.reason, prompt.text)
+
+
+class CompletionStream(Iterator[str]):
+    """The text of a completion piece by piece; `completion` is the whole after the last piece."""
+
+    def __init__(self, task: _CompletionTask, prompt: _Prompt):
+        self.completion: Completion | None = None
+        self._pieces = self._run(task, prompt)
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def _run(self, task: _CompletionTask, prompt: _Prompt) -> Iterator[str]:
+        search, text = Sampling(task.stepper()), task.text_of(prompt)
+        search.admit([task.request(prompt, text)])
+        shown = 0
+        while self.completion is None:
+            for answer in search.step():
+                self.completion = task.completion(prompt, text, answer)
+            yield from filter(None, text.pieces[shown:])
+            shown = len(text.pieces)

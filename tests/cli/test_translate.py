@@ -216,7 +216,11 @@ ODD = {
     "marks that turn text around": "\u202ea\ufeff",
     "a megabyte": "word " * 220_000,
 }
-LONG = {"translate": "set split to sentences", "complete": "what it writes included", "fill": "shorten it\n"}
+LONG = {
+    "translate": "set split to sentences",
+    "complete": "prompt and completion share",
+    "fill": "shorten it\n",
+}
 
 
 @pytest.mark.parametrize("odd", ODD)

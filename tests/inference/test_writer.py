@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from regard.errors import DataError, SettingError, ShapeError
 from regard.inference.scoring import spans_over
-from regard.inference.writer import Spoken, Writer
+from regard.inference.writer import StopStrings, Writer
 from regard.model.watch import watch
 from regard.text.tokenizer import Tokenizer
 
@@ -97,7 +97,9 @@ def test_lengths_are_kept(writer):
     full = writer.complete("the cat", max_tokens=1000)
     prompt = len(writer.tokenizer.encode("the cat"))
     assert (full.reason, len(full.tokens) + prompt) == ("context", writer.config.context)
-    with pytest.raises(ShapeError, match=r"the text has \d+ tokens and this model has room for 47"):
+    with pytest.raises(
+        ShapeError, match=r"the text has \d+ tokens; prompt and completion share this model's context of 48"
+    ):
         writer.complete("the cat sees " * 50)
 
 
@@ -155,9 +157,9 @@ def test_pieces_come_as_they_are_written(writer):
 def test_no_character_is_split():
     text = "日本語のテキスト 🙂👩\u200d👩\u200d👧 ünïcödé ñandú"
     tokenizer = Tokenizer.train([text], vocabulary=270)  # hardly more than the bytes themselves
-    ids, spoken = tokenizer.encode(text), Spoken(tokenizer.stream())
+    ids, spoken = tokenizer.encode(text), StopStrings(tokenizer.stream())
     for count in range(1, len(ids) + 1):
-        spoken.hear(ids[:count])
+        spoken.read(ids[:count])
         assert text.startswith("".join(spoken.pieces))
     assert len(spoken.pieces) > len(text)
     assert spoken.finish(ids) == text
@@ -205,11 +207,11 @@ def test_nothing_of_a_stop_string_leaks(text, stops, data):
         if ending:
             expected, over = text[: end - max(map(len, ending))], True
             break
-    spoken = Spoken(Characters(), stops)
+    spoken = StopStrings(Characters(), stops)
     ids, at = [ord(sign) for sign in text], 0
     while at < len(ids) and not spoken.stopped:
         at += data.draw(st.integers(1, 5))
-        spoken.hear(ids[:at])
+        spoken.read(ids[:at])
         assert expected.startswith("".join(spoken.pieces))
     assert spoken.finish(ids) == expected
     assert spoken.stopped == over
