@@ -1,7 +1,7 @@
-"""Writing so that nothing half-written is ever seen: a folder appears whole, or not at all.
+"""Atomic writing of folders: a folder appears complete or not at all.
 
-A folder is filled under a hidden name, sealed with a manifest of every file's size and sha256, brought to
-the disk, and only then renamed to the name it is known by.
+Files are written to a folder with a temporary name. It is sealed with a manifest of sizes and sha256, synced
+to the disk, and then renamed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 1
 UNFINISHED = ".unfinished-"
 REPLACED = ".replaced-"
-# The names that safetensors has for what numpy can hold.
+# safetensors' names of numpy's types.
 DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?",
@@ -36,31 +36,31 @@ _DTYPE_NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 @contextmanager
 def new_folder(target: Path, replace: bool = False) -> Iterator[Path]:
-    """A hidden folder to fill: it becomes `target` when the block ends well, and vanishes when not."""
+    """A temporary folder that becomes `target` when the block ends, and is removed if it raises."""
     if target.exists() and not replace:
-        raise CheckpointError(f"{target} exists already; choose another folder")
-    making = target.parent / f"{UNFINISHED}{target.name}-{os.getpid()}-{secrets.token_hex(4)}"
+        raise CheckpointError(f"{target} already exists; choose another folder")
+    temporary = target.parent / f"{UNFINISHED}{target.name}-{os.getpid()}-{secrets.token_hex(4)}"
     try:
-        making.mkdir(parents=True)
-        yield making
-        seal(making)
-        _put_in_place(making, target)
+        temporary.mkdir(parents=True)
+        yield temporary
+        seal(temporary)
+        _replace_target(temporary, target)
     except OSError as error:
         raise cannot_write(target, error) from None
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def cannot_write(target: Path, error: OSError) -> CheckpointError:
-    """What stood in the way, and that nothing else was touched."""
+    """The error of a failed write."""
     return CheckpointError(
-        f"cannot write {target}: {error.strerror or error}; what was saved before is untouched, "
-        "free the disk or choose another folder"
+        f"cannot write {target}: {error.strerror or error}; earlier files are unchanged; "
+        "free disk space or choose another folder"
     )
 
 
 def write_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """A new file from pieces, on the disk when this returns."""
+    """Write a new file and sync it to the disk."""
     with path.open("xb") as file:
         for piece in pieces:
             file.write(piece)
@@ -69,24 +69,24 @@ def write_file(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 
 def write_json(path: Path, values: Any) -> None:
-    """Values as JSON that is the same for equal values; NaN has no place in it."""
+    """Write values as deterministic JSON, without NaN."""
     text = json.dumps(values, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     write_file(path, [text.encode(), b"\n"])
 
 
 def write_tensors(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Arrays as a safetensors file, the same bytes for equal arrays.
+    """Write arrays as a deterministic safetensors file.
 
-    A plain write, piece by piece: a full disk is then an error like any other, and nothing is copied.
+    The file is written array by array without a copy; a full disk raises OSError.
     """
-    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # keeps all aligned
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # keeps arrays aligned
     header: dict[str, Any] = {}
     end = 0
     for name in order:
         begin, end = end, end + arrays[name].nbytes
         dtype = _DTYPE_NAMES.get(arrays[name].dtype.newbyteorder("<"))
         if dtype is None:
-            raise CheckpointError(f"{name} holds {arrays[name].dtype}, which a weight file cannot")
+            raise CheckpointError(f"{name} has type {arrays[name].dtype}, which safetensors cannot store")
         header[name] = {"dtype": dtype, "shape": list(arrays[name].shape), "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
@@ -99,7 +99,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 
 def seal(folder: Path) -> None:
-    """Bring every file of a folder to the disk and write the manifest that vouches for them."""
+    """Sync every file of a folder to the disk and write its manifest."""
     files: dict[str, Any] = {}
     for path in sorted(folder.iterdir()):
         with path.open("rb+") as file:
@@ -116,43 +116,43 @@ def digest_of(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _put_in_place(making: Path, target: Path) -> None:
-    aside = target.parent / f"{REPLACED}{target.name}"
-    if target.exists():  # a rename cannot replace a folder that holds files
-        shutil.rmtree(aside, ignore_errors=True)
-        target.rename(aside)
+def _replace_target(temporary: Path, target: Path) -> None:
+    replaced = target.parent / f"{REPLACED}{target.name}"
+    if target.exists():  # rename cannot replace a folder that is not empty
+        shutil.rmtree(replaced, ignore_errors=True)
+        target.rename(replaced)
     try:
-        making.rename(target)
+        temporary.rename(target)
     except OSError:
-        if aside.exists():
-            aside.rename(target)
+        if replaced.exists():
+            replaced.rename(target)
         raise
     sync_folder(target.parent)
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
-def standing(target: Path) -> Path:
-    """Where a folder is to be read: under its name, or set aside where its writer stopped between renames."""
-    aside = target.parent / f"{REPLACED}{target.name}"
+def readable_folder(target: Path) -> Path:
+    """The path to read a folder from; it differs if its writer stopped between two renames."""
+    replaced = target.parent / f"{REPLACED}{target.name}"
     try:
-        return aside if not target.exists() and aside.is_dir() else target
-    except OSError:  # a name that is too long, a folder that nobody may enter
+        return replaced if not target.exists() and replaced.is_dir() else target
+    except OSError:  # the name is too long, or access is denied
         return target
 
 
 def read_replaceable(folder: Path, read: Callable[[Path], Value]) -> Value:
-    """Read a folder that its writer may replace at any moment; where it did meanwhile, read it again."""
+    """Read a folder that its writer may replace; repeat the read if it was replaced meanwhile."""
     while True:
         before = _version(folder)
         try:
-            return read(standing(folder))
+            return read(readable_folder(folder))
         except (RegardError, OSError):
             if _version(folder) == before:
                 raise
 
 
 def _version(folder: Path) -> tuple[int, int] | None:
-    """What tells a folder from the one that replaces it; None between the two."""
+    """The inode and time of a folder, which change when it is replaced; None between two renames."""
     try:
         status = folder.stat()
     except OSError:
@@ -161,27 +161,27 @@ def _version(folder: Path) -> tuple[int, int] | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder that is known by its name; killed midway, it leaves no half of it under that name."""
-    away = folder.parent / f"{UNFINISHED}{folder.name}-{secrets.token_hex(4)}"
-    folder.rename(away)
-    shutil.rmtree(away, ignore_errors=True)
+    """Remove a folder atomically: it is renamed first, so no partial folder keeps the name."""
+    hidden = folder.parent / f"{UNFINISHED}{folder.name}-{secrets.token_hex(4)}"
+    folder.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
-def sweep(parent: Path, name: str = "*") -> None:
-    """Clear away what killed writers of folders left behind; only for whoever writes folders of that name."""
-    for left in parent.glob(f"{REPLACED}{name}"):
-        target = parent / left.name.removeprefix(REPLACED)
-        if not target.exists():  # killed between two renames: the old one is all there is
-            left.rename(target)
-    for left in [*parent.glob(f"{UNFINISHED}{name}-*"), *parent.glob(f"{REPLACED}{name}")]:
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
+def remove_leftovers(parent: Path, name: str = "*") -> None:
+    """Remove or restore the folders of killed writers; only the writer of these folders may call this."""
+    for leftover in parent.glob(f"{REPLACED}{name}"):
+        target = parent / leftover.name.removeprefix(REPLACED)
+        if not target.exists():  # the writer was killed between two renames: restore the old folder
+            leftover.rename(target)
+    for leftover in [*parent.glob(f"{UNFINISHED}{name}-*"), *parent.glob(f"{REPLACED}{name}")]:
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
         else:
-            left.unlink(missing_ok=True)
+            leftover.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring a folder's list of names to the disk, where the system can."""
+    """Sync a folder's entries to the disk, if the system supports it."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -1,10 +1,10 @@
-"""BERT: an encoder with the norm after, learned positions, segments, and a choice of heads."""
+"""BERT: a post-norm encoder with learned positions, segments and one of several heads."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_same, their_name
+from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, their_name
 from regard.checkpoints.naming import QUERY_KEY_VALUE, Format, Row
 from regard.model.config import ModelConfig
 
@@ -37,7 +37,7 @@ TABLE = (
     Row("head.dense.{part}", "bert.pooler.dense.{part}"),
     Row("head.classify.{part}", "classifier.{part}"),
 )
-# Position numbers, and the heads of pre-training that the chosen output has no use for.
+# Position ids, and heads of pre-training that the chosen output does not use.
 IGNORED = (
     "bert.embeddings.position_ids",
     "bert.pooler.dense.*",
@@ -48,7 +48,7 @@ OLDER = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.
 
 
 def to_config(values: Any) -> ModelConfig:
-    """Our config for a BERT config.json; what it gives follows from its first architecture."""
+    """Our config for a BERT config.json; the first architecture determines the output."""
     theirs = ForeignConfig(TITLE, values)
     theirs.require("position_embedding_type", "absolute")
     theirs.require("is_decoder", False)
@@ -84,7 +84,7 @@ def _classes(theirs: ForeignConfig) -> int:
 
 
 def from_config(config: ModelConfig) -> dict[str, Any]:
-    """A BERT config.json for our config, or a CheckpointError that says what does not fit."""
+    """A BERT config.json for our config; raise a CheckpointError if a setting has no counterpart."""
     labels = {f"{number}": f"LABEL_{number}" for number in range(config.classes)}
     values = {
         "model_type": "bert",
@@ -104,7 +104,7 @@ def from_config(config: ModelConfig) -> dict[str, Any]:
     }
     if labels:
         values |= {"id2label": labels, "label2id": {label: int(n) for n, label in labels.items()}}
-    return check_same(config, to_config, values, TITLE)
+    return check_round_trip(config, to_config, values, TITLE)
 
 
 FORMAT = Format(TITLE, to_config, from_config, TABLE, IGNORED, base="bert.", older=OLDER)

@@ -1,4 +1,4 @@
-"""A config.json of another project, read with suspicion; and whether a config of ours fits in one."""
+"""Checked reading of another project's config.json, and the check that a config can be expressed in it."""
 
 from __future__ import annotations
 
@@ -20,28 +20,26 @@ GATED_ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu", "relu
 
 
 class ForeignConfig:
-    """Values by name, each checked for its type when it is asked for; the rest is never looked at."""
+    """The values of a foreign config; the type of each is checked when it is read."""
 
     def __init__(self, title: str, values: Any):
         if not isinstance(values, Mapping):
-            raise CheckpointError(
-                f"a config of {title} must be a table of values, not {type(values).__name__}"
-            )
+            raise CheckpointError(f"a {title} config must be a table of values, not {type(values).__name__}")
         self.title, self.values = title, values
 
-    def given(self, name: str) -> bool:
-        """Whether there is such a value, and it is not null."""
+    def has(self, name: str) -> bool:
+        """Whether the value exists and is not null."""
         return self.values.get(name) is not None
 
     def size(self, name: str, default: int | None = None) -> int:
-        """A whole number, 1 or more."""
+        """An integer of at least 1."""
         value = self._get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 40:
-            raise self.error(name, "must be a whole number, 1 or more, and of a size that exists")
+            raise self.error(name, "must be an integer from 1 to 2^40")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A number; whether it makes sense is for ModelConfig to say."""
+        """A number; ModelConfig checks its range."""
         value = self._get(name, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
             raise self.error(name, "must be a number")
@@ -55,36 +53,36 @@ class ForeignConfig:
         return value
 
     def choice(self, name: str, known: Mapping[str, Any], default: str | None = None) -> Any:
-        """What a name stands for."""
+        """The entry of a known name."""
         value = self._get(name, default)
         if not isinstance(value, str) or value not in known:
-            raise self.error(name, f"is not supported; {nearest(shown(value), known)}")
+            raise self.error(name, f"is not supported; {nearest(short_repr(value), known)}")
         return known[value]
 
     def architecture(self, known: Mapping[str, Any], default: str) -> Any:
-        """What the first of its architectures stands for."""
+        """The entry of the first architecture."""
         names = self.values.get("architectures") or [default]
         first = names[0] if isinstance(names, list) else names
         return ForeignConfig(self.title, {"architectures": first}).choice("architectures", known)
 
     def require(self, name: str, value: bool | str) -> None:
-        """Refuse any other value, since the model room has no counterpart for it; absence is fine."""
-        if self.given(name) and self.values[name] is not value and self.values[name] != value:
+        """Raise if the value is present and different, because the model has no counterpart for it."""
+        if self.has(name) and self.values[name] is not value and self.values[name] != value:
             raise self.error(name, f"is not supported; it must be {value}")
 
     def part(self, name: str, known: Collection[str]) -> ForeignConfig:
-        """A table inside the table, of these values and no others; empty where there is none."""
+        """A nested table with these keys only; empty if it is absent."""
         values = self.values.get(name) or {}
         if not isinstance(values, Mapping):
             raise self.error(name, "must be a table of values")
         for key in values:
             if key not in known:
-                raise self.error(name, f"holds {shown(key)}, which is not supported")
+                raise self.error(name, f"contains {short_repr(key)}, which is not supported")
         return ForeignConfig(f"{self.title} {name}", values)
 
     def error(self, name: str, rule: str) -> CheckpointError:
-        """The value, the rule."""
-        return CheckpointError(f"{self.title}: {name} ({shown(self.values.get(name))}) {rule}")
+        """An error with the value and the rule."""
+        return CheckpointError(f"{self.title}: {name} ({short_repr(self.values.get(name))}) {rule}")
 
     def _get(self, name: str, default: Any) -> Any:
         value = self.values.get(name)
@@ -94,36 +92,38 @@ class ForeignConfig:
         return value
 
 
-def shown(value: Any) -> str:
-    """A value as an error line can hold it."""
+def short_repr(value: Any) -> str:
+    """The repr of a value, at most 60 characters long."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # thousands of digits, or of brackets
+    except (ValueError, RecursionError):  # thousands of digits or nested brackets
         return f"a huge {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def their_name(ours: str, known: Mapping[str, str], title: str) -> str:
-    """The first of their names for a variant of ours."""
+    """Their first name for one of our variants."""
     for theirs, name in known.items():
         if name == ours:
             return theirs
     raise CheckpointError(f"{ours} has no counterpart in {title}; {nearest(ours, set(known.values()))}")
 
 
-def check_same(
+def check_round_trip(
     config: ModelConfig, read: Callable[[Any], ModelConfig], values: dict[str, Any], title: str
 ) -> dict[str, Any]:
-    """These values, unless what they are read as is another config than ours."""
-    wanted, got = _settled(config), _settled(read(values))
-    for name, value in wanted.items():
-        if value != got.get(name):
-            raise CheckpointError(f"{name} ({value}) cannot be written as {title}, which has {got.get(name)}")
+    """Return the values if reading them gives the same config; raise otherwise."""
+    read_back = _effective(read(values))
+    for name, value in _effective(config).items():
+        if value != read_back.get(name):
+            raise CheckpointError(
+                f"{name} ({value}) cannot be written as {title}, which has {read_back.get(name)}"
+            )
     return values
 
 
-def _settled(config: ModelConfig) -> dict[str, Any]:
-    """What a config says, defaults filled in, without the settings that are idle in such a model."""
+def _effective(config: ModelConfig) -> dict[str, Any]:
+    """The settings of a config with defaults filled in, without those that the model does not use."""
     values = config.model_dump() | {
         "key_value_heads": config.groups,
         "key_width": config.key_size,
@@ -132,7 +132,7 @@ def _settled(config: ModelConfig) -> dict[str, Any]:
         "decoder_layers": config.decoder_layers or config.layers,
         "target_vocabulary": config.target_vocabulary or config.vocabulary,
     }
-    idle = {
+    unused = {
         "share_embeddings": config.family != "encoder-decoder",
         "rotary_theta": config.positions != "rotary",
         "rotary_scaling": config.positions != "rotary",
@@ -140,4 +140,4 @@ def _settled(config: ModelConfig) -> dict[str, Any]:
         "head_bias": config.output not in ("words", "masked"),
         "pooling": config.output not in ("classes", "pooled"),
     }
-    return {name: value for name, value in values.items() if not idle.get(name)}
+    return {name: value for name, value in values.items() if not unused.get(name)}

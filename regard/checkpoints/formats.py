@@ -1,4 +1,4 @@
-"""The formats of other projects, by the `model_type` that their config.json gives."""
+"""The formats of other projects, by the `model_type` in their config.json."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""GPT-2: a decoder with the norm first, learned positions, and matrices stored the other way round."""
+"""GPT-2: a pre-norm decoder with learned positions and transposed matrices."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_same, their_name
+from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, their_name
 from regard.checkpoints.naming import TRANSPOSED, Format, Row
 from regard.model.config import ModelConfig
 
@@ -24,7 +24,7 @@ TABLE = (
     Row("decoder.norm.{part}", "transformer.ln_f.{part}"),
     Row("head.weight", "lm_head.weight"),
 )
-# The causal mask, which their older files hold in every layer.
+# The causal mask, which older files store in every layer.
 IGNORED = ("transformer.h.*.attn.bias", "transformer.h.*.attn.masked_bias")
 
 
@@ -55,7 +55,7 @@ def to_config(values: Any) -> ModelConfig:
 
 
 def from_config(config: ModelConfig) -> dict[str, Any]:
-    """A GPT-2 config.json for our config, or a CheckpointError that says what does not fit."""
+    """A GPT-2 config.json for our config; raise a CheckpointError if a setting has no counterpart."""
     values = {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -73,7 +73,7 @@ def from_config(config: ModelConfig) -> dict[str, Any]:
         "embd_pdrop": config.dropout,
         "attn_pdrop": config.attention_dropout,
     }
-    return check_same(config, to_config, values, TITLE)
+    return check_round_trip(config, to_config, values, TITLE)
 
 
 FORMAT = Format(TITLE, to_config, from_config, TABLE, IGNORED, base="transformer.")

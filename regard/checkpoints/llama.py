@@ -1,10 +1,10 @@
-"""Llama: a decoder with RMS norm first, rotary positions, a gated feed-forward and grouped heads."""
+"""Llama: a decoder with RMS pre-norm, rotary positions, a gated feed-forward and grouped-query attention."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import GATED_ACTIVATIONS, ForeignConfig, check_same, their_name
+from regard.checkpoints.foreign import GATED_ACTIVATIONS, ForeignConfig, check_round_trip, their_name
 from regard.checkpoints.naming import GATE_AND_INNER, QUERY_KEY_VALUE, Format, Row
 from regard.model.config import ModelConfig, RotaryScaling
 
@@ -29,7 +29,7 @@ TABLE = (
     Row("decoder.norm.{part}", "model.norm.{part}"),
     Row("head.weight", "lm_head.weight"),
 )
-# Rotary frequencies, which their older files hold though they follow from the config.
+# Rotary frequencies in older files; they are computed from the config.
 IGNORED = ("model.layers.*.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq")
 
 
@@ -37,7 +37,7 @@ def to_config(values: Any) -> ModelConfig:
     """Our config for a Llama config.json."""
     theirs = ForeignConfig(TITLE, values)
     theirs.architecture(ARCHITECTURES, "LlamaForCausalLM")
-    rotary = theirs.part("rope_parameters" if theirs.given("rope_parameters") else "rope_scaling", ROTARY)
+    rotary = theirs.part("rope_parameters" if theirs.has("rope_parameters") else "rope_scaling", ROTARY)
     context = theirs.size("max_position_embeddings")
     return ModelConfig(
         family="decoder-only",
@@ -47,7 +47,7 @@ def to_config(values: Any) -> ModelConfig:
         layers=theirs.size("num_hidden_layers"),
         heads=theirs.size("num_attention_heads"),
         key_value_heads=theirs.size("num_key_value_heads", theirs.size("num_attention_heads")),
-        key_width=theirs.size("head_dim") if theirs.given("head_dim") else None,
+        key_width=theirs.size("head_dim") if theirs.has("head_dim") else None,
         feed_forward_width=theirs.size("intermediate_size"),
         feed_forward=theirs.choice("hidden_act", GATED_ACTIVATIONS, "silu"),
         norm="rms",
@@ -65,7 +65,7 @@ def to_config(values: Any) -> ModelConfig:
 
 
 def _scaling(rotary: ForeignConfig, context: int) -> RotaryScaling | None:
-    kind = rotary.choice("rope_type" if rotary.given("rope_type") else "type", SCALINGS, "default")
+    kind = rotary.choice("rope_type" if rotary.has("rope_type") else "type", SCALINGS, "default")
     if kind is None:
         return None
     if kind == "linear":
@@ -80,7 +80,7 @@ def _scaling(rotary: ForeignConfig, context: int) -> RotaryScaling | None:
 
 
 def from_config(config: ModelConfig) -> dict[str, Any]:
-    """A Llama config.json for our config, or a CheckpointError that says what does not fit."""
+    """A Llama config.json for our config; raise a CheckpointError if a setting has no counterpart."""
     values = {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
@@ -101,11 +101,11 @@ def from_config(config: ModelConfig) -> dict[str, Any]:
         "tie_word_embeddings": config.tie_head,
         "attention_dropout": config.attention_dropout,
     }
-    return check_same(config, to_config, values, TITLE)
+    return check_round_trip(config, to_config, values, TITLE)
 
 
 def _rope_scaling(scaling: RotaryScaling) -> dict[str, Any]:
-    """In the form that every version of transformers reads."""
+    """The rope_scaling table in the form that all versions of transformers read."""
     values = {"rope_type": scaling.kind, "factor": scaling.factor}
     if scaling.kind == "linear":
         return values

@@ -1,10 +1,10 @@
-"""MarianMT: the paper's encoder-decoder, its waves stored as half sines, half cosines."""
+"""MarianMT: the paper's encoder-decoder, with all sines of the positions before all cosines."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_same, their_name
+from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, their_name
 from regard.checkpoints.naming import ONE_ROW, QUERY_KEY_VALUE, Format, Row
 from regard.model.config import ModelConfig
 
@@ -13,7 +13,7 @@ ARCHITECTURES = {"MarianMTModel": "words"}
 
 
 def _block(ours: str, theirs: str) -> tuple[Row, ...]:
-    """The rows of one encoder or decoder block, without what a decoder adds."""
+    """The rows of an encoder block, or of a decoder block without cross-attention."""
     return (
         *_attention(ours + "attention.", theirs + "self_attn."),
         Row(ours + "around_attention.norm.{part}", theirs + "self_attn_layer_norm.{part}"),
@@ -41,7 +41,7 @@ TABLE = (
     Row("head.weight", "lm_head.weight"),
     Row("head.bias", "final_logits_bias", ONE_ROW, zero_if_absent=True),
 )
-# Sinusoids, which can be computed; and an embedding that nobody reads where none is shared.
+# Sinusoids, which are computed, and the shared embedding, which is unused if embeddings are separate.
 IGNORED = ("model.*coder.embed_positions.weight", "model.shared.weight")
 
 
@@ -55,7 +55,7 @@ def to_config(values: Any) -> ModelConfig:
 
 
 def read_translation(theirs: ForeignConfig, residual: str, shared: bool) -> ModelConfig:
-    """What Marian and Pegasus configs have in common."""
+    """Read the values that Marian and Pegasus configs share."""
     theirs.require("normalize_embedding", False)
     theirs.require("static_position_embeddings", True)
     for name in ("attention_heads", "ffn_dim"):
@@ -91,11 +91,12 @@ def from_config(config: ModelConfig) -> dict[str, Any]:
         "decoder_vocab_size": config.target_vocabulary or config.vocabulary,
         "share_encoder_decoder_embeddings": config.share_embeddings,
     }
-    return check_same(config.changed(head_bias=True), to_config, values, TITLE)  # no bias is one of zeros
+    # A missing bias is equivalent to a bias of zeros.
+    return check_round_trip(config.changed(head_bias=True), to_config, values, TITLE)
 
 
 def write_translation(config: ModelConfig, title: str) -> dict[str, Any]:
-    """What Marian and Pegasus configs have in common."""
+    """The values that Marian and Pegasus configs share."""
     return {
         "is_encoder_decoder": True,
         "vocab_size": config.vocabulary,

@@ -1,21 +1,21 @@
-"""Two-column tables of weight names, ours and theirs, applied both ways.
+"""Two-column tables of weight names, ours and those of another project, applied in both directions.
 
     Row("decoder.blocks.{layer}.attention.output.{part}", "h.{layer}.attn.c_proj.{part}", TRANSPOSED)
 
-A word in braces stands for one step of a name, the same on both sides. A tuple on the right names
-several weights of theirs that are stacked in one of ours. Several rows for one name of ours, or for
-names that we tie, are other names of the same weight: any of them is enough, and where several are
-given they must agree. Every name on either side is accounted for, or a CheckpointError names it.
+A placeholder in braces matches one component of a name and is the same in both columns. A tuple in the
+second column names several weights that are concatenated in one of ours. Several rows for one weight, or for
+tied weights, are alternative names: one of them suffices, and if several are present they must be equal.
+A CheckpointError reports every name that is missing or left over on either side.
 
-Weights may be arrays of numpy or tensors of torch; this file loads no torch until names are carried.
-What it hands out are views where they can be, so whoever writes them to a file copies them.
+Weights are numpy arrays or torch tensors. Torch is imported only when names are converted. Converted weights
+are views where possible.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.checkpoints.shapes import weight_shapes
+from regard.checkpoints.shapes import report_names, weight_shapes, wrong_shape
 from regard.errors import CheckpointError
 from regard.model.config import ModelConfig
 
@@ -33,14 +33,14 @@ Weights = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Reshape:
-    """How weights of theirs become one of ours, and back."""
+    """The conversion of their weights to one of ours, and back."""
 
     join: Callable[[list[Any]], Any]
     split: Callable[[Any, ModelConfig], list[Any]]
 
 
 def stacked(sizes: Callable[[ModelConfig], list[int]]) -> Reshape:
-    """Matrices (or biases) of theirs one above the other, each with so many rows."""
+    """Concatenate their matrices (or biases); `sizes` gives the rows of each."""
 
     def split(whole: Any, config: ModelConfig) -> list[Any]:
         return [whole[a:b] for a, b in pairwise(accumulate(sizes(config), initial=0))]
@@ -48,12 +48,12 @@ def stacked(sizes: Callable[[ModelConfig], list[int]]) -> Reshape:
     return Reshape(lambda parts: _library(parts[0]).concatenate(parts), split)
 
 
-def _turned(x: Any) -> Any:
+def _transpose(x: Any) -> Any:
     return x if x.ndim == 1 else x.T
 
 
 SAME = Reshape(lambda parts: parts[0], lambda whole, config: [whole])
-TRANSPOSED = Reshape(lambda parts: _turned(parts[0]), lambda whole, config: [_turned(whole)])
+TRANSPOSED = Reshape(lambda parts: _transpose(parts[0]), lambda whole, config: [_transpose(whole)])
 ONE_ROW = Reshape(lambda parts: parts[0][0], lambda whole, config: [whole[None]])
 QUERY_KEY_VALUE = stacked(lambda c: [c.heads * c.key_size, c.groups * c.key_size, c.groups * c.value_size])
 GATE_AND_INNER = stacked(lambda c: [c.feed_forward_width] * 2)
@@ -61,7 +61,7 @@ GATE_AND_INNER = stacked(lambda c: [c.feed_forward_width] * 2)
 
 @dataclass(frozen=True)
 class Row:
-    """A name of ours, theirs beside it, and how the one becomes the other."""
+    """Our name of a weight, their name or names, and the conversion."""
 
     ours: str
     theirs: str | tuple[str, ...]
@@ -70,14 +70,14 @@ class Row:
     zero_if_absent: bool = False
 
     def form(self, name: str, shape: tuple[int, ...], config: ModelConfig) -> Form | None:
-        """Theirs for this name of ours, if the row speaks of it."""
-        found = self._pattern.fullmatch(name)
-        if not found or not self.when(config):
+        """Their names and shapes for our name, or None if the row does not match it."""
+        match = self._pattern.fullmatch(name)
+        if not match or not self.when(config):
             return None
-        names = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
-        theirs = [one.format(**found.groupdict()) for one in names]
-        parts = self.reshape.split(np.broadcast_to(0, shape), config)  # a shape without numbers
-        shapes = {one: part.shape for one, part in zip(theirs, parts, strict=True)}
+        patterns = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+        theirs = [pattern.format(**match.groupdict()) for pattern in patterns]
+        parts = self.reshape.split(np.broadcast_to(0, shape), config)  # shapes only, without memory
+        shapes = {their_name: part.shape for their_name, part in zip(theirs, parts, strict=True)}
         return Form(shapes, self.reshape, self.zero_if_absent)
 
     @cached_property
@@ -87,7 +87,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Form:
-    """One way to hold a weight: under these names, in these shapes."""
+    """One way to store a weight: the names and shapes of its parts."""
 
     shapes: dict[str, tuple[int, ...]]
     reshape: Reshape = SAME
@@ -95,13 +95,13 @@ class Form:
 
     @property
     def title(self) -> str:
-        """The first of its names."""
+        """The first name."""
         return next(iter(self.shapes))
 
 
 @dataclass(frozen=True)
-class Place:
-    """One weight, and every form in which each side may hold it; the first is the one it is written in."""
+class WeightNames:
+    """One weight and all forms in which each side may store it; the first form is the one written."""
 
     shape: tuple[int, ...]
     ours: list[Form]
@@ -110,11 +110,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Format:
-    """Another project's way to write a model down: its config, the names of its weights.
+    """The format of another project: its config and the names of its weights.
 
-    ignored   patterns of their names that hold nothing to learn, or that the chosen output has no use for
-    base      their name for the model without its head; names are read with or without it
-    older     what their older files call things, and what they are called now
+    ignored   patterns of their names that are not parameters, or that the chosen output does not use
+    base      their prefix of the model without its head; names are read with or without it
+    older     replacements of parts of names in their older files
     """
 
     title: str
@@ -126,57 +126,57 @@ class Format:
     older: tuple[tuple[str, str], ...] = ()
 
     def ours(self, theirs: Weights, config: ModelConfig) -> dict[str, Any]:
-        """Their weights by our names, for `load_state_dict`; tied names hold the same tensor."""
-        places = self.places(config)
-        ledger = _Ledger(self._spelled_today(theirs, places))
-        carried: dict[str, Any] = {}
-        for place in places:
-            whole = ledger.take(place.theirs, place.shape)
-            carried.update((name, whole) for form in place.ours for name in form.shapes)
-        ledger.close(f"these weights are not those of this {self.title} config")
-        return carried
+        """Convert their weights to our names, for `load_state_dict`; tied names share one tensor."""
+        weight_names = self.weight_names(config)
+        account = _WeightAccount(self._current_names(theirs, weight_names))
+        converted: dict[str, Any] = {}
+        for names in weight_names:
+            whole = account.take(names.theirs, names.shape)
+            converted.update((name, whole) for form in names.ours for name in form.shapes)
+        account.check(f"the weights do not match this {self.title} config")
+        return converted
 
     def theirs(self, ours: Weights, config: ModelConfig, repeat_tied: bool = False) -> dict[str, Any]:
-        """Our weights by their names: a tied weight once, as files have it, or under each of its names."""
-        ledger = _Ledger(ours)
-        carried: dict[str, Any] = {}
-        for place in self.places(config):
-            whole = ledger.take(place.ours, place.shape)
-            for form in place.theirs if repeat_tied else place.theirs[:1]:
+        """Convert our weights to their names; a tied weight is stored once, or under each of its names."""
+        account = _WeightAccount(ours)
+        converted: dict[str, Any] = {}
+        for names in self.weight_names(config):
+            whole = account.take(names.ours, names.shape)
+            for form in names.theirs if repeat_tied else names.theirs[:1]:
                 if whole is not None:
-                    carried.update(zip(form.shapes, form.reshape.split(whole, config), strict=True))
-        ledger.close("these weights are not those of this config")
+                    converted.update(zip(form.shapes, form.reshape.split(whole, config), strict=True))
+        account.check("the weights do not match this config")
         headless = config.output in ("pooled", "vectors")
-        return {name.removeprefix(self.base) if headless else name: w for name, w in carried.items()}
+        return {name.removeprefix(self.base) if headless else name: w for name, w in converted.items()}
 
-    def places(self, config: ModelConfig) -> list[Place]:
-        """Every weight of the model that config describes, with its names on both sides."""
-        places = []
+    def weight_names(self, config: ModelConfig) -> list[WeightNames]:
+        """All weights of the config's model, with their names on both sides."""
+        weight_names = []
         for tied in weight_shapes(config):
             forms = [row.form(name, shape, config) for name, shape in tied.items() for row in self.table]
             theirs = [form for form in forms if form]
             if not theirs:
                 raise CheckpointError(
-                    f"{self.title} has no place for {next(iter(tied))}; export it otherwise"
+                    f"{next(iter(tied))} has no counterpart in {self.title}; choose another format"
                 )
             ours = [Form({name: shape}) for name, shape in tied.items()]
-            places.append(Place(next(iter(tied.values())), ours, theirs))
-        return places
+            weight_names.append(WeightNames(next(iter(tied.values())), ours, theirs))
+        return weight_names
 
-    def _spelled_today(self, weights: Weights, places: list[Place]) -> dict[str, Any]:
-        """Their weights under the names that the table knows, without those that are ignored."""
-        known = {name for place in places for form in place.theirs for name in form.shapes}
-        spelled: dict[str, Any] = {}
+    def _current_names(self, weights: Weights, weight_names: list[WeightNames]) -> dict[str, Any]:
+        """Their weights under the names in the table, without ignored ones."""
+        known = {name for names in weight_names for form in names.theirs for name in form.shapes}
+        renamed: dict[str, Any] = {}
         for name, weight in weights.items():
             for old, new in self.older:
                 name = name.replace(old, new)
             if name not in known and self.base + name in known:
                 name = self.base + name
-            if name in spelled:
-                raise CheckpointError(f"{name} is there twice, under an older name too; keep one of them")
+            if name in renamed:
+                raise CheckpointError(f"{name} occurs twice, also under an older name; remove one of them")
             if name in known or not self._ignores(name):
-                spelled[name] = weight
-        return spelled
+                renamed[name] = weight
+        return renamed
 
     def _ignores(self, name: str) -> bool:
         return any(
@@ -184,8 +184,8 @@ class Format:
         )
 
 
-class _Ledger:
-    """The weights of one side, taken away one after the other; what does not fit is kept for the end."""
+class _WeightAccount:
+    """Takes the weights of one side one by one, and collects missing, wrong and remaining names."""
 
     def __init__(self, weights: Weights):
         self.weights = weights
@@ -194,18 +194,18 @@ class _Ledger:
         self.wrong: list[str] = []
 
     def take(self, forms: list[Form], shape: tuple[int, ...]) -> Any:
-        """The one weight that these forms hold, or None where something about it is wrong."""
+        """The weight stored in these forms, or None if it is missing or has a wrong shape."""
         present = [form for form in forms if any(name in self.weights for name in form.shapes)]
         if not present and forms[0].zero_if_absent and self.weights:
             like = next(iter(self.weights.values()))
             return _library(like).zeros(shape, dtype=like.dtype)
-        found = [self._take_form(form) for form in present or forms[:1]]
-        if any(whole is None for whole in found):
+        copies = [self._take_form(form) for form in present or forms[:1]]
+        if any(whole is None for whole in copies):
             return None
-        for form, whole in zip(present, found, strict=True):
-            if whole is not found[0] and not bool((whole == found[0]).all()):
+        for form, whole in zip(present, copies, strict=True):
+            if whole is not copies[0] and not bool((whole == copies[0]).all()):
                 self.wrong.append(f"{form.title} differs from {present[0].title}, to which it is tied")
-        return found[0]
+        return copies[0]
 
     def _take_form(self, form: Form) -> Any:
         parts = [self._take_part(name, shape) for name, shape in form.shapes.items()]
@@ -217,27 +217,15 @@ class _Ledger:
         if weight is None:
             self.missing.append(name)
         elif tuple(weight.shape) != shape:
-            self.wrong.append(f"{name} is {_sized(weight.shape)}, not {_sized(shape)}")
+            self.wrong.append(wrong_shape(name, weight.shape, shape))
             return None
         return weight
 
-    def close(self, headline: str) -> None:
-        """Say what was missing, what did not fit, and what nobody took."""
-        found = (("missing", self.missing), ("wrong", self.wrong), ("extra", list(self.left)))
-        parts = [f"{what}: {_a_few(names)}" for what, names in found if names]
-        if parts:
-            raise CheckpointError(f"{headline}; {'; '.join(parts)}")
+    def check(self, headline: str) -> None:
+        """Raise if a name was missing, had a wrong shape or was not taken."""
+        report_names(headline, self.missing, self.wrong, list(self.left))
 
 
 def _library(x: Any) -> Any:
-    """numpy or torch, whichever the array is of."""
+    """The library of an array: numpy or torch."""
     return sys.modules[type(x).__module__.partition(".")[0]]
-
-
-def _sized(shape: Iterable[int]) -> str:
-    return " x ".join(map(str, shape)) or "one number"
-
-
-def _a_few(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
-    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

@@ -1,11 +1,11 @@
-"""Pegasus: as Marian, with the norm first and one more behind each stack."""
+"""Pegasus: Marian with pre-norm blocks and a final norm after each stack."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from regard.checkpoints import marian
-from regard.checkpoints.foreign import ForeignConfig, check_same
+from regard.checkpoints.foreign import ForeignConfig, check_round_trip
 from regard.checkpoints.naming import Format, Row
 from regard.model.config import ModelConfig
 
@@ -32,7 +32,8 @@ def from_config(config: ModelConfig) -> dict[str, Any]:
         "model_type": "pegasus",
         "architectures": ["PegasusForConditionalGeneration"],
     }
-    return check_same(config.changed(head_bias=True), to_config, values, TITLE)  # no bias is one of zeros
+    # A missing bias is equivalent to a bias of zeros.
+    return check_round_trip(config.changed(head_bias=True), to_config, values, TITLE)
 
 
 FORMAT = Format(TITLE, to_config, from_config, TABLE, marian.IGNORED)

@@ -1,7 +1,6 @@
-"""Reading files that anybody may have written: checked before they are believed, mapped instead of copied.
+"""Reading files of unknown origin: bounded, verified and memory-mapped.
 
-Every file is opened by `regard.opener`. Loads no torch. Whatever is wrong is one CheckpointError that names
-the file.
+`regard.opener` opens every file. Imports no torch. Any defect raises a CheckpointError that names the file.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from regard.opener import open_regular, read_regular
 
 LARGEST_MANIFEST = 1 << 20
 LARGEST_JSON = 1 << 24
-LARGEST_OTHER = 1 << 26  # any file but weights
-LARGEST_HEADER = 1 << 24  # a training state of a hundred thousand tensors has about so much
+LARGEST_OTHER = 1 << 26  # bytes of any file except weights
+LARGEST_HEADER = 1 << 24  # bytes; about the header of a training state with a hundred thousand tensors
 WEIGHT_FILE = ".safetensors"
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -40,15 +39,15 @@ def read_json(path: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
         raise CheckpointError(
-            f"{path} is damaged: it is no JSON, or holds text that is not Unicode"
+            f"{path} is damaged: it is not JSON, or contains text that is not Unicode"
         ) from None
     if not isinstance(values, dict):
-        raise CheckpointError(f"{path} is damaged: it holds a {type(values).__name__}, not an object")
+        raise CheckpointError(f"{path} is damaged: it contains a {type(values).__name__}, not an object")
     return values
 
 
 def parse_json(raw: bytes) -> Any:
-    """The value of JSON; no name twice, and no half of a surrogate pair, which cannot be written again."""
+    """Parse JSON; raise on a repeated name and on a lone surrogate, which UTF-8 cannot encode."""
     text = raw.decode("utf-8")
     values = json.loads(text, object_pairs_hook=_without_repeats)
     if _SURROGATE.search(text):
@@ -56,17 +55,17 @@ def parse_json(raw: bytes) -> Any:
     return values
 
 
-def quoted(name: str) -> str:
-    """A name out of a file as a line can hold it."""
-    shown = repr(name)[1:-1]
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+def shorten_name(name: str) -> str:
+    """An escaped name from a file, at most 60 characters long."""
+    escaped = repr(name)[1:-1]
+    return escaped if len(escaped) <= 60 else f"{escaped[:57]}..."
 
 
 @dataclass(frozen=True)
 class FolderFiles:
-    """The files of one folder, by names that somebody wrote down; each of them is opened through this.
+    """Access to the files of one folder by untrusted names.
 
-    `listed` is what the manifest says of each file. A folder of another project has no manifest: None.
+    `listed` is the manifest's entry of each file; None for a folder of another project, without a manifest.
     """
 
     folder: Path
@@ -74,9 +73,9 @@ class FolderFiles:
 
     @classmethod
     def sealed(cls, folder: Path) -> FolderFiles:
-        """The files that a folder's manifest lists: all regular, inside, and of the size that it says."""
+        """The files in a folder's manifest; raise unless all are regular files of the listed size."""
         if not _is_folder(folder):
-            raise CheckpointError(f"{folder} is no folder; give the folder that a run or a save has made")
+            raise CheckpointError(f"{folder} is not a folder; pass the folder of a run or of a saved model")
         files = cls(folder, _read_manifest(folder / MANIFEST))
         for name in files.listed or ():
             with files.open(name):
@@ -87,25 +86,21 @@ class FolderFiles:
         return os.path.lexists(self.folder / name) if self.listed is None else name in self.listed
 
     def path(self, name: str) -> Path:
-        """Where a file is; a name that leads out of the folder, or that the manifest lacks, is refused."""
-        plain = name not in ("", ".", "..") and not set(name) & set("/\\:\0")
-        if not plain:
-            raise CheckpointError(
-                f"{self.folder} names a file '{quoted(name)}', which lies outside; it is refused"
-            )
+        """The path of a file; raise if the name leads out of the folder or is not in the manifest."""
+        if name in ("", ".", "..") or set(name) & set("/\\:\0"):
+            raise CheckpointError(f"{self.folder} names '{shorten_name(name)}', which is outside of it")
         if self.listed is not None and name not in self.listed:
-            raise CheckpointError(f"{self.folder / name} is not in the folder's manifest; it is refused")
+            raise CheckpointError(f"{self.folder / name} is not in the folder's manifest; remove the file")
         return self.folder / name
 
     def open(self, name: str) -> BufferedReader:
-        """A file, open for reading; of the size in the manifest, and bounded unless it holds weights."""
+        """Open a file; raise if its size differs from the manifest or, except for weights, is too large."""
         path = self.path(name)
         try:
             file = open_regular(path, None if name.endswith(WEIGHT_FILE) else LARGEST_OTHER)
         except OSError as error:
-            shown = self.folder / quoted(name)
             raise CheckpointError(
-                f"{shown} is missing or cannot be read: {error.strerror or error}"
+                f"{self.folder / shorten_name(name)} is missing or cannot be read: {error.strerror or error}"
             ) from None
         size = os.fstat(file.fileno()).st_size
         if self.listed is not None and size != self.listed[name]["size"]:
@@ -122,21 +117,21 @@ class FolderFiles:
         return MappedWeights(self.path(name), largest_header)
 
     def verify(self, names: Iterable[str] | None = None) -> list[str]:
-        """Compare these files, or all of them, with their sha256."""
+        """Compare these files, or all, with their sha256 and return their names."""
         listed = self.listed or {}
-        chosen = list(listed if names is None else names)
-        for name in chosen:
+        verified = list(listed if names is None else names)
+        for name in verified:
             with self.open(name) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             if digest != listed[name]["sha256"]:
-                raise CheckpointError(f"{self.path(name)} is damaged: its sha256 is not that of the manifest")
-        return chosen
+                raise CheckpointError(f"{self.path(name)} is damaged: its sha256 differs from the manifest")
+        return verified
 
 
 def _is_folder(folder: Path) -> bool:
     try:
         return folder.is_dir()
-    except (OSError, ValueError):  # a name too long, a folder that nobody may enter
+    except (OSError, ValueError):  # the name is too long, or access is denied
         return False
 
 
@@ -146,7 +141,7 @@ def _read_manifest(path: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(manifest, dict) or sealed.get("sha256") != digest_of(manifest):
         raise CheckpointError(f"{path} is damaged: it does not match its own sha256")
     if manifest.get("format") != MANIFEST_FORMAT:
-        raise CheckpointError(f"{path} is of a newer format; update regard to read it")
+        raise CheckpointError(f"{path} has a newer format; update regard")
     files = manifest.get("files")
     if not isinstance(files, dict) or not all(map(_is_entry, files.values())):
         raise CheckpointError(f"{path} is damaged: it lists no files")
@@ -158,15 +153,14 @@ def _is_entry(entry: Any) -> bool:
 
 
 def check_manifest(folder: Path) -> list[str]:
-    """Compare every file with the manifest that was written beside it, and give their names."""
+    """Compare every file of a folder with its manifest and return their names."""
     return FolderFiles.sealed(folder).verify()
 
 
 class MappedWeights(Mapping[str, np.ndarray]):
-    """The arrays of a safetensors file by name; one is read from disk when its numbers are.
+    """The memory-mapped arrays of a safetensors file by name.
 
-    The header is believed only where it fits the file exactly: every byte of it in one array. What is
-    stored as bfloat16 comes as float32.
+    The header must cover the file exactly: each byte belongs to one array. bfloat16 is converted to float32.
     """
 
     def __init__(self, path: Path, largest_header: int = LARGEST_HEADER):
@@ -196,30 +190,30 @@ class MappedWeights(Mapping[str, np.ndarray]):
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each array, without reading any."""
+        """The shape of each array, from the header."""
         return {name: entry[1] for name, entry in self._entries.items()}
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """The type of each array as the format names it, such as F32."""
+        """The type of each array in the format's terms, such as F32."""
         return {name: entry[0] for name, entry in self._entries.items()}
 
     def read(self, name: str) -> np.ndarray:
-        """A copy of an array, read past the map, whose pages would take the same memory once more."""
+        """A copy of an array, read without the memory map, whose pages would double the memory."""
         dtype, shape, begin, end = self._entries[name]
         with open_regular(self.path) as file:
             file.seek(self._begin + begin)
             raw = np.fromfile(file, np.uint8, end - begin)
         return raw.view(DTYPES[dtype]).reshape(shape)
 
-    def _damaged(self, what: str) -> CheckpointError:
-        return CheckpointError(f"{self.path} is damaged or no weight file: {what}")
+    def _damaged(self, defect: str) -> CheckpointError:
+        return CheckpointError(f"{self.path} is damaged or not a weight file: {defect}")
 
     def _read_header(self, file: BufferedReader) -> tuple[int, dict[str, Any]]:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, self._largest_header):
-            raise self._damaged(f"a header of {length:,} bytes in a file of {size:,}")
+            raise self._damaged(f"its header has {length:,} bytes and the file {size:,}")
         try:
             header = parse_json(file.read(length))
         except (ValueError, RecursionError):
@@ -234,31 +228,31 @@ class MappedWeights(Mapping[str, np.ndarray]):
         values: dict[str, Any] = entry if isinstance(entry, dict) else {}
         dtype, shape, offsets = (values.get(key) for key in ("dtype", "shape", "data_offsets"))
         if not isinstance(dtype, str) or (dtype not in DTYPES and dtype != "BF16"):
-            raise self._damaged(f"{quoted(name)} holds {quoted(str(dtype)[:20])}, which is not supported")
+            raise self._damaged(f"{shorten_name(name)} has the unknown type {shorten_name(str(dtype)[:20])}")
         if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2 or len(shape) > 16:
-            raise self._damaged(f"{quoted(name)} has no shape or place")
+            raise self._damaged(f"{shorten_name(name)} has no valid shape or offset")
         itemsize = 2 if dtype == "BF16" else np.dtype(DTYPES[dtype]).itemsize
         if offsets[1] - offsets[0] != math.prod(shape) * itemsize:
-            raise self._damaged(f"{quoted(name)} has another shape than it has bytes")
+            raise self._damaged(f"the shape of {shorten_name(name)} does not match its bytes")
         return dtype, tuple(shape), offsets[0], offsets[1]
 
     def _check_layout(self) -> None:
-        """No gap and no overlap from the first byte to the last."""
+        """Raise if the arrays overlap or leave a gap."""
         end = 0
         for name, (_, _, begin, after) in sorted(self._entries.items(), key=lambda item: item[1][2:]):
             if begin != end:
-                raise self._damaged(f"{quoted(name)} overlaps its neighbour or leaves a gap")
+                raise self._damaged(f"{shorten_name(name)} overlaps another array or leaves a gap")
             end = after
         if end != self._end:
-            raise self._damaged(f"its weights take {end:,} bytes, and it has {self._end:,}")
+            raise self._damaged(f"its arrays have {end:,} bytes and its data {self._end:,}")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        raise ValueError("a name twice")
+        raise ValueError("repeated name")
     return values
 
 
 def _are_sizes(values: Any) -> TypeGuard[list[int]]:
-    return isinstance(values, list) and all(type(one) is int and 0 <= one < 1 << 62 for one in values)
+    return isinstance(values, list) and all(type(size) is int and 0 <= size < 1 << 62 for size in values)

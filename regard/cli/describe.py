@@ -1,4 +1,4 @@
-"""`regard describe`: the stack as a table."""
+"""`regard describe`: the parts of a model as a table."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ commands = typer.Typer()
 
 EXAMPLES = """\b
 Examples:
-  regard describe                  the sizes known by name
-  regard describe tiny             the stack, part by part
+  regard describe                  list the sizes
+  regard describe tiny             the parts of a model
   regard describe gpt-3 --json     175 billion parameters, counted and not allocated
 """
 
 
 @commands.command(epilog=EXAMPLES)
 def describe(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A size; none lists them all.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A size; lists all if absent.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Show a model's parts with their shapes and parameters."""
+    """Show the parts of a model with shapes and parameters."""
     if name is None:
         _list_sizes(as_json)
     else:
-        _show_stack(name, as_json)
+        _describe_size(name, as_json)
 
 
 def _list_sizes(as_json: bool) -> None:
@@ -46,10 +46,10 @@ def _list_sizes(as_json: bool) -> None:
     Console().print(table)
 
 
-def _show_stack(name: str, as_json: bool) -> None:
+def _describe_size(name: str, as_json: bool) -> None:
     from regard.model.config import ModelConfig
 
-    config = ModelConfig.named(name)  # an unknown name is answered before torch is loaded
+    config = ModelConfig.named(name)  # raise on an unknown name before torch is imported
     from dataclasses import asdict
 
     from rich.console import Console
@@ -60,7 +60,7 @@ def _show_stack(name: str, as_json: bool) -> None:
     model = build_model(config, device="meta")
     if as_json:
         parts = [asdict(row) for row in rows(model)]
-        shown = {"name": name, "parameters": count_parameters(model), "parts": parts}
-        print(json.dumps({**shown, "config": config.model_dump()}, indent=2))
+        description = {"name": name, "parameters": count_parameters(model), "parts": parts}
+        print(json.dumps({**description, "config": config.model_dump()}, indent=2))
     else:
         Console().print(describe(model))

@@ -1,4 +1,4 @@
-"""`regard doctor`: what is installed here."""
+"""`regard doctor`: the installed packages and the machine."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ commands = typer.Typer()
 
 EXAMPLES = """\b
 Examples:
-  regard doctor            what to put into a bug report
+  regard doctor            for a bug report
   regard doctor --json     the same for programs
 """
 
 
 @commands.command(epilog=EXAMPLES)
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
-    """Show what is installed, what is missing and how to get it."""
-    found = examine()
+    """Show installed and missing packages, and how to install them."""
+    report = examine()
     if as_json:
         import json
 
-        print(json.dumps(found, indent=2))
+        print(json.dumps(report, indent=2))
     else:
-        _show(found)
+        _print(report)
 
 
 def examine() -> dict[str, Any]:
-    """The machine, the packages Regard needs, and its optional ones by extra."""
-    packages = _declared()
+    """The machine, the required packages, and the optional ones by extra."""
+    packages = _requirements()
     return {
         "machine": _machine(),
         "packages": _versions(["regard", *packages.pop("")]),
@@ -43,17 +43,19 @@ def _machine() -> dict[str, Any]:
 
     import torch
 
+    from regard.engine.device import available_devices
+
     return {
         "python": platform.python_version(),
         "system": platform.platform(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "devices": ["cpu", *(name for name in ("cuda", "mps") if getattr(torch, name).is_available())],
+        "devices": available_devices(),
     }
 
 
-def _declared() -> dict[str, list[str]]:
-    # What the installed package itself asks for, by extra, so that this list cannot drift.
+def _requirements() -> dict[str, list[str]]:
+    """The requirements in the metadata of the installed package, by extra."""
     import re
     from collections import defaultdict
     from importlib.metadata import requires
@@ -78,10 +80,10 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _show(found: dict[str, Any]) -> None:
-    rows = {**found["machine"], "devices": ", ".join(found["machine"]["devices"])}
-    rows |= {name: number or "missing; pip install regard" for name, number in found["packages"].items()}
-    rows |= {f"[{extra}]": _presence(extra, packages) for extra, packages in found["extras"].items()}
+def _print(report: dict[str, Any]) -> None:
+    rows = {**report["machine"], "devices": ", ".join(report["machine"]["devices"])}
+    rows |= {name: number or "missing; pip install regard" for name, number in report["packages"].items()}
+    rows |= {f"[{extra}]": _presence(extra, packages) for extra, packages in report["extras"].items()}
     for name, value in rows.items():
         print(f"{name:<{max(map(len, rows))}}  {value}")
 

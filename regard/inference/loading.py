@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.checkpoints.atomic_folders import MANIFEST, standing
+from regard.checkpoints.atomic_folders import MANIFEST, readable_folder
 from regard.checkpoints.folder import CONFIG, ModelFolder, load_model, read_folder
-from regard.checkpoints.untrusted_files import FolderFiles, quoted
+from regard.checkpoints.untrusted_files import FolderFiles, shorten_name
 from regard.errors import CheckpointError, SettingError, UnknownName, UsageError, nearest
 from regard.model.config import ModelConfig
 
@@ -68,7 +68,7 @@ def model_folder(path: str | Path) -> Path:
     """The model folder meant: this one, or the one inside a run's folder."""
     path = Path(path)
     for folder in (path, path / "model"):
-        if _holds(standing(folder), MANIFEST):
+        if _holds(readable_folder(folder), MANIFEST):
             return folder
     if _holds(path, RUN_FILE):
         raise CheckpointError(
@@ -93,7 +93,7 @@ def _read(path: Path) -> ModelFolder:
         kind = FolderFiles(folder).json(CONFIG).get("model_type")
         if isinstance(kind, str):
             raise CheckpointError(
-                f"{path} is a Hugging Face folder ({quoted(kind)}), which regard cannot load yet; "
+                f"{path} is a Hugging Face folder ({shorten_name(kind)}), which regard cannot load yet; "
                 "give a folder that regard has saved"
             )
     return read_folder(folder)
@@ -120,21 +120,17 @@ def _placed(folder: ModelFolder, device: str, dtype: str | None, threads: int | 
     """The model with its weights, ready to be used on its device."""
     import torch
 
+    from regard.engine.device import find_device
+
     if threads is not None:
         if threads < 1:
             raise SettingError(f"threads ({threads}) must be 1 or more; leave it out for torch's choice")
         torch.set_num_threads(threads)
-    try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise SettingError(f"device ({device}) is not here; try cpu, and see regard doctor") from None
+    device = find_device(device)
     model = load_model(folder).eval()
-    return (
-        model
-        if str(place) == "cpu" and dtype is None
-        else model.to(place, getattr(torch, dtype or "float32"))
-    )
+    if device == "cpu" and dtype is None:
+        return model
+    return model.to(device, getattr(torch, dtype or "float32"))
 
 
 def _check_dtype(device: str, dtype: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import SettingError
+from regard.engine.device import find_device
 from regard.runs.tables import TrainingTable
 
 
@@ -32,17 +32,3 @@ def facts(training: TrainingTable) -> dict[str, Any]:
         "seed": training.seed,
         "command": " ".join(sys.argv),
     }
-
-
-def find_device(wanted: str) -> str:
-    """A device that can be used; "auto" is the best that is here."""
-    if wanted == "auto":
-        found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-        return next((name for name, there in found.items() if there), "cpu")
-    try:
-        device = torch.device(wanted)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).split("\n")[0].split(". ")[0]
-        raise SettingError(f"device ({wanted}) cannot be used: {reason}; try cpu") from None
-    return wanted

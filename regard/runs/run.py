@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.atomic_folders import standing, sweep
+from regard.checkpoints.atomic_folders import readable_folder, remove_leftovers
 from regard.checkpoints.folder import copy_model, stored_weights
 from regard.inference.loading import load
 from regard.inference.reader import Reader
@@ -167,7 +167,7 @@ def prepare_again(path: str | Path, settings: dict[str, Any] | None = None) -> P
     before = folder.recipe()
     recipe = before.changed(settings or {})
     recipe = replace(recipe, data=with_absolute_paths(recipe.data), training=settle(recipe.training))
-    checkpoint = CheckpointManager(folder.path).newest_good() if named is None else standing(named)
+    checkpoint = CheckpointManager(folder.path).newest_good() if named is None else readable_folder(named)
     if checkpoint is None:
         recipe_changes(before, recipe)
         material = gather(recipe, folder.text)
@@ -274,7 +274,7 @@ class _Upkeep:
     def _begin(self) -> None:
         folder, progress = self.run.folder, self.run.trainer.progress
         folder.write_recipe(self.run.recipe)
-        sweep(folder.model.parent, folder.model.name)
+        remove_leftovers(folder.model.parent, folder.model.name)
         if self.run.checkpoint is not None:  # the model there may be of later steps, now abandoned
             step = progress.best.step if progress.best is not None else progress.step
             self._keep_model(step, self._checkpoint(step))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from regard.checkpoints.folder import load_model, read_folder
+from regard.engine.device import find_device
 from regard.errors import CheckpointError
 from regard.inference.loading import model_folder
 from regard.model.transformer import Transformer
-from regard.runs.machine import find_device
 from regard.runs.recipe import SHAPES
 from regard.text.tokenizer import Tokenizers
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.atomic_folders import MANIFEST, standing
+from regard.checkpoints.atomic_folders import MANIFEST, readable_folder
 from regard.checkpoints.untrusted_files import read_json
 from regard.demo.story.model_store import FACTS, RECIPES
 from regard.errors import CheckpointError, UsageError
@@ -55,13 +55,13 @@ def find_home(path: Path) -> Home:
         around = path.absolute().parent
         is_run = path.absolute().name == "model" and (around / METRICS).is_file()
         return Home(path, around if is_run else None)
-    if (standing(path / "model") / MANIFEST).is_file():
+    if (readable_folder(path / "model") / MANIFEST).is_file():
         return Home(path / "model", path)
     kept = list(Home(path, path).snapshots().values())
     if kept:
         return Home(kept[-1], path)
     if not path.is_dir():
-        raise UsageError(f"{path} is no folder; give that of a model or of a run, or no MODEL for the demo")
+        raise UsageError(f"{path} is not a folder; pass that of a model or a run, or none for the demo")
     raise UsageError(f"{path} holds no model that regard has saved; give the folder of one")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any
 
-from regard.checkpoints.atomic_folders import MANIFEST, standing
+from regard.checkpoints.atomic_folders import MANIFEST, readable_folder
 from regard.checkpoints.folder import ModelFolder, read_folder
 from regard.demo.story.model_store import COMMANDS, Place, find_place
 from regard.errors import RegardError, UsageError, nearest
@@ -177,7 +177,7 @@ class Entry:
 def _key(path: Path) -> str | None:
     """What tells a model from another; None where its folder is gone."""
     try:
-        return sha256((standing(path) / MANIFEST).read_bytes()).hexdigest()
+        return sha256((readable_folder(path) / MANIFEST).read_bytes()).hexdigest()
     except OSError:
         return None
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from regard.checkpoints.folder import ModelFolder
 from regard.demo.lectures import LECTURES, REVERSED, Lecture
+from regard.inspection.render.model_card import family_of, model_card
 from regard.model.config import ModelConfig
 from regard.text.tokenizer import SPELLINGS, Tokenizer
 
-FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
 LANGUAGES = {
     "demo": "English to French",
     "demo-reverse": "French to English",
@@ -30,11 +30,6 @@ BEGINNINGS = (
 )
 
 
-def family_of(config: ModelConfig) -> str:
-    """What the page calls a family."""
-    return FAMILIES[config.family]
-
-
 def card(
     name: str,
     folder: ModelFolder,
@@ -44,31 +39,19 @@ def card(
 ) -> dict[str, Any]:
     """A trained model as the page knows it."""
     config, family = folder.config, family_of(folder.config)
-    layers = layers_of(config)
-    parameters = sum(prod(shape) for shape in folder.weights.shapes.values())
     labels = folder.labels or range(config.classes)
     does = LANGUAGES[facts["name"]] if facts else DOES[family]
-    stack = "+".join(str(count) for count in layers.values() if count)
-    return {
-        "name": name,
-        "title": f"{name}, {does}, {stack} layers, {config.heads} heads, {_rounded(parameters)} weights",
-        "family": family,
-        "output": "vectors" if config.output == "pooled" else config.output,
-        "layers": layers,
-        "heads": config.heads,
-        "width": config.width,
-        "head_width": config.key_size,
-        "vocabulary": config.target_vocabulary or config.vocabulary,
-        "parameters": parameters,
-        "context": config.context,
-        "residual": config.residual,
-        "labels": list(map(str, labels)) if config.output == "classes" else [],
-        "snapshots": snapshots,
-        "examples": examples(config, tokenizer, facts),
-        "pairs": pairs(family, facts),
-        "state": "ready",
-        "known_words": facts is not None,
-    }
+    return model_card(
+        name,
+        f"{name}, {does}",
+        config,
+        sum(prod(shape) for shape in folder.weights.shapes.values()),
+        labels=list(map(str, labels)) if config.output == "classes" else [],
+        snapshots=snapshots,
+        examples=examples(config, tokenizer, facts),
+        pairs=pairs(family, facts),
+        known_words=facts is not None,
+    )
 
 
 def untrained_card(name: str, state: str) -> dict[str, Any]:
@@ -90,12 +73,6 @@ def untrained_card(name: str, state: str) -> dict[str, Any]:
         "state": state,
         "known_words": True,
     }
-
-
-def layers_of(config: ModelConfig) -> dict[str, int]:
-    """How many layers encoder and decoder have; 0 where there is none."""
-    decoder = 0 if config.family == "encoder-only" else config.decoder_layers or config.layers
-    return {"encoder": 0 if config.family == "decoder-only" else config.layers, "decoder": decoder}
 
 
 def examples(config: ModelConfig, tokenizer: Tokenizer, facts: Mapping[str, Any] | None) -> list[str]:
@@ -137,10 +114,3 @@ def _mask(tokenizer: Tokenizer) -> str:
     return next(
         (name for name in known if tokenizer.mask in tokenizer.encode(name, with_mask=True)), known[0]
     )
-
-
-def _rounded(count: int) -> str:
-    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if count >= size:
-            return f"{count / size:.1f} {letter}"
-    return str(count)

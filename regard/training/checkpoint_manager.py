@@ -24,9 +24,9 @@ from regard.checkpoints.atomic_folders import (
     REPLACED,
     cannot_write,
     new_folder,
+    readable_folder,
     remove_folder,
-    standing,
-    sweep,
+    remove_leftovers,
     write_file,
 )
 from regard.checkpoints.untrusted_files import check_manifest
@@ -124,7 +124,7 @@ class CheckpointManager:
                 folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
             for folder in (self.checkpoints, self.weights):
-                sweep(folder)
+                remove_leftovers(folder)
                 probe = folder / f".unfinished-probe-{os.getpid()}"
                 write_file(probe, [b"x"])
                 probe.unlink()
@@ -175,7 +175,7 @@ class CheckpointManager:
     def newest_good(self) -> Path | None:
         """The latest checkpoint without damage; for each damaged one that is passed over, a warning."""
         for step in reversed(self.steps()):
-            folder = standing(self.path(step))
+            folder = readable_folder(self.path(step))
             try:
                 check_manifest(folder)
                 return folder

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.checkpoints.atomic_folders import standing
+from regard.checkpoints.atomic_folders import readable_folder
 from regard.checkpoints.untrusted_files import check_manifest
 from regard.errors import CheckpointError, Interrupted, TrainingError
 from regard.text.batches import BatchSource
@@ -133,7 +133,7 @@ class Trainer:
         self.progress = self.state.restore(folder)
         self._resumed = folder
         self._miss_the_best(changes.best_is_void)
-        if self.saves is not None and folder == standing(self.saves.path(self.progress.step)):
+        if self.saves is not None and folder == readable_folder(self.saves.path(self.progress.step)):
             self._saved = replace(self.progress)
         for change in changes.permitted:
             log.info("resumed with a change: %s", change)
@@ -148,7 +148,7 @@ class Trainer:
             self.progress.forget_best()
         elif saves is not None and best is not None:
             try:
-                check_manifest(standing(saves.path(best.step)))
+                check_manifest(readable_folder(saves.path(best.step)))
             except CheckpointError as error:
                 log.warning("the best checkpoint, of step %d, cannot be used: %s", best.step, error)
                 self.progress.best = None
@@ -161,7 +161,7 @@ class Trainer:
             if found is None:
                 raise CheckpointError(f"{path} holds no checkpoint that can be trusted; start a new run")
             return found
-        return standing(path)
+        return readable_folder(path)
 
     def train(self) -> Outcome:
         """Train to the end. A signal leaves a complete checkpoint and raises Interrupted."""

@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pytest
 
 from regard.checkpoints import atomic_folders
-from regard.checkpoints.atomic_folders import new_folder, read_replaceable, standing, sweep
+from regard.checkpoints.atomic_folders import new_folder, read_replaceable, readable_folder, remove_leftovers
 from regard.checkpoints.untrusted_files import check_manifest
 from regard.errors import CheckpointError
 
@@ -60,7 +60,7 @@ def test_where_the_new_folder_cannot_be_put_the_old_one_is_put_back(tmp_path, mo
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", refuse_the_second)
-    with pytest.raises(CheckpointError, match=r"Input/output error; what was saved before is untouched"):
+    with pytest.raises(CheckpointError, match=r"Input/output error; earlier files are unchanged"):
         save(tmp_path / "model", "new")
     assert (tmp_path / "model" / "file").read_text(encoding="utf-8") == "old"
     check_manifest(tmp_path / "model")
@@ -78,14 +78,14 @@ def test_a_folder_between_two_renames_is_read_where_it_was_set_aside(tmp_path):
     model.rename(tmp_path / f"{atomic_folders.REPLACED}model")
     assert read_replaceable(model, text_of) == "old"
     save(model, "new")
-    assert standing(model) == model
+    assert readable_folder(model) == model
     assert read_replaceable(model, text_of) == "new"
 
 
 @pytest.mark.parametrize("name", ["x" * 250, "x" * 5000, "a\0b", "file/below"])
 def test_a_name_that_leads_nowhere_stands_for_itself(tmp_path, name):
     (tmp_path / "file").touch()
-    assert standing(tmp_path / name) == tmp_path / name
+    assert readable_folder(tmp_path / name) == tmp_path / name
 
 
 def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(tmp_path):
@@ -104,7 +104,7 @@ def test_a_folder_that_is_replaced_while_it_is_read_is_read_again(tmp_path):
     (model / "file").write_text("damaged", encoding="utf-8")
     with pytest.raises(CheckpointError, match="damaged"):
         read_replaceable(model, text_of)
-    with pytest.raises(CheckpointError, match="no folder"):
+    with pytest.raises(CheckpointError, match="not a folder"):
         read_replaceable(tmp_path / "none", text_of)
 
 
@@ -129,5 +129,5 @@ def test_readers_meet_a_whole_folder_whenever_they_look(tmp_path):
 def test_sweeping_for_one_name_leaves_other_writers_alone(tmp_path):
     for name in (".unfinished-model-1-a", ".unfinished-other-1-a", ".replaced-other"):
         (tmp_path / name).mkdir()
-    sweep(tmp_path, "model")
+    remove_leftovers(tmp_path, "model")
     assert {path.name for path in tmp_path.iterdir()} == {".unfinished-other-1-a", ".replaced-other"}

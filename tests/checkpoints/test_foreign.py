@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from regard.checkpoints.formats import FORMATS
-from regard.checkpoints.naming import Place
+from regard.checkpoints.naming import WeightNames
 from regard.errors import CheckpointError, RegardError
 from regard.model.config import ModelConfig, RotaryScaling
 
@@ -30,9 +30,9 @@ SOUND: dict[str, dict[str, Any]] = {
 }
 
 
-def places(name: str, values: Any) -> list[Place]:
+def weight_names(name: str, values: Any) -> list[WeightNames]:
     """The config read, and the model's shape built, since some mistakes show only there."""
-    return FORMATS.find(name).places(FORMATS.find(name).to_config(values))
+    return FORMATS.find(name).weight_names(FORMATS.find(name).to_config(values))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def places(name: str, values: Any) -> list[Place]:
         ("gpt2", dict(activation_function=["relu"]), r"activation_function \(\['relu'\]\)"),
         ("gpt2", dict(architectures=["GPT2DoubleHeadsModel"]), r"architectures \('GPT2DoubleHeadsModel'\)"),
         ("gpt2", dict(architectures=[{"a": 1}]), r"architectures \(\{'a': 1\}\)"),
-        ("gpt2", dict(n_embd="12"), r"n_embd \('12'\) must be a whole number"),
+        ("gpt2", dict(n_embd="12"), r"n_embd \('12'\) must be an integer"),
         ("gpt2", dict(n_embd=12.0), r"n_embd \(12\.0\)"),
         ("gpt2", dict(n_layer=True), r"n_layer \(True\)"),
         ("gpt2", dict(n_head=0), r"n_head \(0\)"),
@@ -80,21 +80,21 @@ def places(name: str, values: Any) -> list[Place]:
         ("llama", dict(rope_scaling=[1]), r"rope_scaling \(\[1\]\) must be a table"),
         ("llama", dict(rope_scaling=dict(type="linear", factor=float("inf"))), r"factor \(inf\)"),
         ("llama", dict(rope_parameters=dict(rope_type="default", rope_theta=0)), r"rotary_theta \(0\.0\)"),
-        ("llama", dict(rope_parameters=dict(full_attention={})), r"holds 'full_attention', which is not"),
-        ("llama", dict(rope_parameters=dict(partial_rotary_factor=0.5)), r"holds 'partial_rotary_factor'"),
+        ("llama", dict(rope_parameters=dict(full_attention={})), r"contains 'full_attention', which is not"),
+        ("llama", dict(rope_parameters=dict(partial_rotary_factor=0.5)), r"contains 'partial_rotary_factor'"),
     ],
 )  # fmt: skip
 def test_refused(name: str, changes: dict[str, Any], message: str) -> None:
     began = time.perf_counter()
     with pytest.raises(RegardError, match=message) as caught:
-        places(name, SOUND[name] | changes)
+        weight_names(name, SOUND[name] | changes)
     assert "\n" not in str(caught.value)
     assert time.perf_counter() - began < 1
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_without_the_changes_it_is_sound(name: str) -> None:
-    assert places(name, SOUND[name])
+    assert weight_names(name, SOUND[name])
 
 
 @pytest.mark.parametrize("values", [None, [], "gpt2", 3])
@@ -192,7 +192,9 @@ def test_what_they_cannot_hold_is_not_written(name: str, config: ModelConfig, me
 )
 def test_the_famous_sizes_can_be_written(name: str, size: str) -> None:
     config = ModelConfig.named(size)
-    assert len(places(name, FORMATS.find(name).from_config(config))) == len(FORMATS.find(name).places(config))
+    assert len(weight_names(name, FORMATS.find(name).from_config(config))) == len(
+        FORMATS.find(name).weight_names(config)
+    )
 
 
 def test_a_paper_model_with_half_waves_is_a_marian() -> None:

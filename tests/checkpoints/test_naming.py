@@ -163,13 +163,13 @@ def test_older_spellings_are_understood() -> None:
 def test_two_spellings_of_one_weight_are_refused() -> None:
     weights = written("gpt2")
     weights["wte.weight"] = weights["transformer.wte.weight"]
-    with pytest.raises(CheckpointError, match=r"transformer\.wte\.weight is there twice"):
+    with pytest.raises(CheckpointError, match=r"transformer\.wte\.weight occurs twice"):
         FORMATS["gpt2"].ours(weights, GPT2)
 
 
 def test_a_weight_without_a_row_has_no_place() -> None:
     form = Format("Half", lambda values: GPT2, lambda config: {}, (Row("target.weight", "embedding"),))
-    with pytest.raises(CheckpointError, match=r"Half has no place for target\.positions\.weight"):
+    with pytest.raises(CheckpointError, match=r"target\.positions\.weight has no counterpart in Half"):
         form.theirs(build_model(GPT2).state_dict(), GPT2)
 
 

@@ -192,7 +192,7 @@ def test_a_folder_of_another_project_has_the_same_opener(tmp_path):
     assert "it is a link" in line_of(files.json, "config.json")
     assert "it is a link" in line_of(load, folder)
     for name in ("../secret", str(tmp_path / "secret"), "a/b", "", "a\0b"):
-        assert "lies outside" in line_of(files.weights, name)
+        assert "is outside of it" in line_of(files.weights, name)
 
 
 # What the manifest does not list
@@ -266,7 +266,7 @@ def test_a_huge_file_is_refused_by_its_size(make):
     with (folder / "manifest.json").open("r+b") as file:
         file.truncate(1 << 40)
     assert "manifest.json: it has 1,099,511,627,776 bytes" in line_of(load, folder)
-    for name, said in (("tokenizer.json", "more than the limit"), ("model.safetensors", "weights take")):
+    for name, said in (("tokenizer.json", "more than the limit"), ("model.safetensors", "its arrays have")):
         folder = make()
         with (folder / name).open("r+b") as file:
             file.truncate(1 << 40)
@@ -380,13 +380,15 @@ def test_a_header_beyond_the_limit_is_refused_unread(tmp_path):
     assert len(MappedWeights(tmp_path / "x.safetensors")) == 100
     length = int.from_bytes((tmp_path / "x.safetensors").read_bytes()[:8], "little")
     assert len(MappedWeights(tmp_path / "x.safetensors", length)) == 100
-    assert f"a header of {length:,} bytes" in line_of(MappedWeights, tmp_path / "x.safetensors", length - 1)
+    assert f"its header has {length:,} bytes" in line_of(
+        MappedWeights, tmp_path / "x.safetensors", length - 1
+    )
 
 
 def test_a_model_has_a_header_of_bounded_size(make, monkeypatch):
     length = int.from_bytes((make() / "model.safetensors").read_bytes()[:8], "little")
     monkeypatch.setattr("regard.checkpoints.folder.LARGEST_HEADER", length - 1)
-    assert f"a header of {length:,} bytes" in line_of(read_folder, make())
+    assert f"its header has {length:,} bytes" in line_of(read_folder, make())
 
 
 @pytest.mark.parametrize("arrays", [{"a": np.zeros(2, np.float32)}, {}], ids=["one", "none"])
@@ -395,7 +397,7 @@ def test_bytes_after_the_last_weight_are_refused(tmp_path, arrays):
     content = (tmp_path / "x.safetensors").read_bytes()
     assert len(MappedWeights(tmp_path / "x.safetensors")) == len(arrays)
     (tmp_path / "x.safetensors").write_bytes(content + b"more")
-    assert "its weights take" in line_of(MappedWeights, tmp_path / "x.safetensors")
+    assert "its arrays have" in line_of(MappedWeights, tmp_path / "x.safetensors")
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\ud800", "x" * 100_000, "\x1b[31m"], ids=ascii)
@@ -467,7 +469,7 @@ def test_the_tokenizer_of_either_side_must_fit(tmp_path, tokenizer):
         model = build_model(CONFIG.changed(**apart, **size))
         folder = save_model(tmp_path / side, model, Tokenizers(tokenizer, other))
         for call in (load, lambda path: read_folder(path).tokenizers()):
-            assert f"its tokenizer has {given} tokens and its model {given - 1}" in line_of(call, folder)
+            assert f"the tokenizer has {given} tokens, and the model {given - 1}" in line_of(call, folder)
 
 
 VALUES = st.recursive(

@@ -57,7 +57,7 @@ def test_a_named_port_is_taken_or_none(capsys, taken, model_folders):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["nowhere"], "nowhere is no folder; give that of a model or of a run, or no MODEL for the demo"),
+        (["nowhere"], "nowhere is not a folder; pass that of a model or a run, or none for the demo"),
         ([".", "--port", "8765"], "holds no model that regard has saved"),
         (["--port", "70000"], "invalid value for '--port': Input should be less than or equal to 65535"),
         (["--host", "0.0.0.0"], "no such option: --host"),

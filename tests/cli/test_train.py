@@ -170,7 +170,7 @@ def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained
         (["train", "--report", "gone", "--seed", "3"], 2, "leave the recipe and other options out"),
         (["train", "--list", "--set", "training.steps=3"], 2, "--list shows the recipes and trains nothing"),
         (["train", "gone.toml"], 2, "cannot read gone.toml"),
-        (["evaluate", "gone"], 1, "gone is no folder"),
+        (["evaluate", "gone"], 1, "gone is not a folder"),
         (["evaluate", "gone", "--set", "training.steps=3"], 2, "means nothing to a trained model"),
         (["verify-resume", "gone"], 2, "unknown recipe 'gone'"),
         (["verify-resume", "translation", "--steps", "2"], 2, "must be 6 or more"),

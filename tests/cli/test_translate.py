@@ -185,7 +185,7 @@ def test_masks_labels_and_vectors(say, model_folders, filler, classifier, tmp_pa
         (["translate", "MODEL"], b"", 2, "give one thing to read"),
         (["translate", "MODEL", "x", "--file", "y"], b"", 2, "give one thing to read"),
         (["complete", "MODEL", "x"], b"", 2, "holds a model that translates (encoder-decoder)"),
-        (["translate", "nowhere", "x"], b"", 1, "nowhere is no folder"),
+        (["translate", "nowhere", "x"], b"", 1, "nowhere is not a folder"),
         (["translate", "MODEL", "x " * 100_000], b"", 2, "tokens and this model reads 47"),
         (["translate", "MODEL", "-"], b"a\n" + b"x " * 500_000 + b"\n", 2, "text number 2 has"),
         (["translate", "MODEL", "-"], b"a\n\xff\xfe\n", 1, "line 2 of stdin: not UTF-8"),

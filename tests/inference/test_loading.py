@@ -67,7 +67,7 @@ def test_classes_without_names_have_numbers(tmp_path, classifier, toy_tokenizer)
     save_model(tmp_path / "plain", classifier.model, Tokenizers.joint(toy_tokenizer))
     assert load(tmp_path / "plain").labels == ("0", "1", "2")
     save_model(tmp_path / "odd", classifier.model, Tokenizers.joint(toy_tokenizer), extra={"labels": ["a"]})
-    with pytest.raises(CheckpointError, match="names 1 labels for 3 classes"):
+    with pytest.raises(CheckpointError, match="has 1 labels for 3 classes"):
         load(tmp_path / "odd")
 
 
@@ -110,7 +110,7 @@ def test_a_hugging_face_folder_is_recognised(tmp_path):
 
 
 def test_what_is_no_folder_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="is no folder"):
+    with pytest.raises(CheckpointError, match="is not a folder"):
         load(tmp_path / "nowhere")
     with pytest.raises(CheckpointError, match="manifest"):
         load(tmp_path)
@@ -122,7 +122,7 @@ def test_a_folder_without_its_tokenizer_is_refused(tmp_path, writer, toy_model, 
         load(tmp_path / "bare")
     small = toy_model(0, family="decoder-only", vocabulary=100)
     save_model(tmp_path / "small", small, Tokenizers.joint(toy_tokenizer))
-    with pytest.raises(CheckpointError, match=r"its tokenizer has 330 tokens and its model 100"):
+    with pytest.raises(CheckpointError, match=r"the tokenizer has 330 tokens, and the model 100"):
         load(tmp_path / "small")
 
 
@@ -149,7 +149,7 @@ def test_numbers_threads_and_devices(model_folders):
         load(folder, dtype="bfloat16")
     with pytest.raises(UnknownName, match="unknown dtype 'float31'"):
         load(folder, dtype="float31")
-    with pytest.raises(SettingError, match=r"device \(nowhere\) is not here"):
+    with pytest.raises(SettingError, match=r"device \(nowhere\) cannot be used"):
         load(folder, device="nowhere")
     with pytest.raises(SettingError, match=r"threads \(0\)"):
         load(folder, threads=0)

@@ -69,7 +69,7 @@ def test_another_family_or_a_lost_folder_is_refused(small, tmp_path):
     files = builtin_data("classification", tmp_path)
     for start, kind, match in (
         (small["writing"].folder, SettingError, "family decoder-only, and classification needs encoder-only"),
-        (tmp_path / "gone", CheckpointError, "is no folder"),
+        (tmp_path / "gone", CheckpointError, "is not a folder"),
     ):
         settings = {"model": {"from": str(start)}}
         with pytest.raises(kind, match=match):

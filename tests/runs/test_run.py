@@ -288,7 +288,7 @@ def test_a_named_checkpoint_that_cannot_be_used_is_refused(tmp_path, small_run):
     (last / "training.safetensors").write_bytes(damaged)
     with pytest.raises(CheckpointError, match=r"training\.safetensors is damaged"):
         resume(last, show=False)
-    with pytest.raises(CheckpointError, match="step-00000009 is no folder"):
+    with pytest.raises(CheckpointError, match="step-00000009 is not a folder"):
         resume(folder / "checkpoints" / "step-00000009", show=False)
     last.rename(last.with_name("abandoned-step-00000004"))
     with pytest.raises(UsageError, match="no checkpoint to go on from; name one that is called step-N"):

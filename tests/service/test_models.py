@@ -68,7 +68,7 @@ def test_a_run_that_goes_on_is_followed(demo_run, tmp_path):
 def test_a_folder_without_a_model(tmp_path, made):
     if made:
         (tmp_path / "x").mkdir()
-    with pytest.raises(UsageError, match="holds no model" if made else "is no folder"):
+    with pytest.raises(UsageError, match="holds no model" if made else "is not a folder"):
         open_models([str(tmp_path / "x")])
 
 

@@ -23,9 +23,10 @@ from regard.inspection.analysis.overview import Overview, most_informative
 from regard.inspection.record.record import Record
 from regard.inspection.render import payload
 from regard.inspection.render.bundle import bundle, read_style
+from regard.inspection.render.model_card import family_of, model_card
+from regard.model.transformer import count_parameters
 
 LARGEST = 950_000  # characters of view and sheets up to which optional sheets are added
-FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
 TITLE = 80  # characters of the sentence in the title at most
 PAGE = """<!doctype html>
 <html lang="en">
@@ -123,7 +124,8 @@ def page_data(
     """
     overview = payload.annotated_overview(record, notes)
     pinned = pin(record, choice, overview)
-    model = describe_model(record)
+    config = record.model.config
+    model = model_card("kept", family_of(config), config, count_parameters(record.model))
     request = {"trace": "kept", "model": model["name"], "text": _text(record), "pinned": pinned}
     sheets = _Sheets(room)
     sheets.put({"overview": payload.overview_sheet(overview), **dict(_maps(record))})
@@ -160,35 +162,6 @@ def pin(record: Record, choice: Choice, overview: Overview) -> dict[str, Any]:
     if head is None:
         head = int(np.square(weights[:, query]).sum(-1).argmax())  # in which this row is most concentrated
     return {"kind": kind, "layer": layer, "head": head, "query": query}
-
-
-def describe_model(record: Record) -> dict[str, Any]:
-    """The model as the studio describes one, without examples and training curves."""
-    config = record.model.config
-    sizes = {kind: record.layers(kind) for kind in record.kinds}
-    layers = {"encoder": sizes.get("encoder", 0), "decoder": sizes.get("decoder", 0)}
-    numbers = sum(weight.numel() for weight in record.model.parameters())
-    family, depth = FAMILIES[config.family], "+".join(str(n) for n in layers.values() if n)
-    return {
-        "name": "kept",
-        "title": f"{family}, {depth} layers, {config.heads} heads, {numbers / 1e6:.1f} M weights",
-        "family": family,
-        "output": "vectors" if config.output == "pooled" else config.output,
-        "layers": layers,
-        "heads": config.heads,
-        "width": config.width,
-        "head_width": config.key_size,
-        "vocabulary": config.target_vocabulary or config.vocabulary,
-        "parameters": numbers,
-        "context": config.context,
-        "residual": config.residual,
-        "labels": [],
-        "snapshots": [],
-        "examples": [],
-        "pairs": [],
-        "state": "ready",
-        "known_words": False,
-    }
 
 
 class _Sheets:

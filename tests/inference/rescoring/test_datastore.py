@@ -362,7 +362,7 @@ def test_a_folder_gives_the_same_back(guesser, datastore, sources, tmp_path):
     assert [each.text for each in guesser.translate(sources, blend=again)] == [
         each.text for each in guesser.translate(sources, blend=mine)
     ]
-    with pytest.raises(CheckpointError, match="exists already"):
+    with pytest.raises(CheckpointError, match="already exists"):
         mine.save(tmp_path / "kept")
     datastore.save(tmp_path / "kept", overwrite=True)
     assert Datastore.load(tmp_path / "kept").parameters == datastore.parameters
@@ -438,7 +438,7 @@ def test_ids_beyond_the_vocabulary_are_refused(guesser, datastore):
 def test_a_folder_of_something_else_is_refused(tmp_path, model_folders):
     with pytest.raises(CheckpointError, match="holds no datastore"):
         Datastore.load(model_folders["translate"])
-    with pytest.raises(CheckpointError, match="is no folder"):
+    with pytest.raises(CheckpointError, match="is not a folder"):
         Datastore.load(tmp_path / "nowhere")
 
 
