@@ -56,7 +56,9 @@ def attention_steps(
     scores = see("scores", similarity(query, key))  # B H Q K
     scaled = see("scaled", scores * (similarity.scale if scale is None else scale))
     visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
-    if visible is not None or see.wants("mask") or see.changes("mask"):
+    if visible is None and see.changes("mask"):
+        visible = scores.new_ones(scores.shape[-2:], dtype=torch.bool)
+    if visible is not None or see.wants("mask"):
         visible = see("mask", scores.new_ones((), dtype=torch.bool) if visible is None else visible)
     weights = see("weights", masked_softmax(scaled, visible))
     dropped = drop(weights, dropout, training=True)

@@ -388,3 +388,11 @@ def test_one_part_may_be_given_alone():
     assert parts_of(("encoder", 0, 1)) == parts_of([("encoder", 0, 1)]) == (("encoder", 0, 1),)
     assert parts_of(iter(["norm", ("cross", 1, 0)])) == ("norm", ("cross", 1, 0))
     assert parts_of(()) == ()
+
+
+def test_a_mask_is_put_in_place_where_the_model_has_none():
+    model, weights = make(family="encoder-only").eval(), "encoder.0.attention.weights"
+    patch = {"encoder.0.attention.mask": torch.eye(3, dtype=torch.bool)}
+    with torch.no_grad(), watch(model, only=weights, patch=patch) as seen:
+        model(torch.tensor([[1, 2, 3]]))
+    assert torch.equal(seen[weights][0, 0], torch.eye(3))
