@@ -72,7 +72,7 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
     before = objective(batch)[0]
     changes = {}
     for name, array in vars(batch).items():
-        keys = batch._widths.get(name)
+        keys = batch._masks.get(name)
         if keys and array.dtype != bool:
             changes[name] = np.where(getattr(batch, keys), array, 7)
     after = objective(dataclasses.replace(batch, **changes))[0]
