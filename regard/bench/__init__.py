@@ -1,1 +1,1 @@
-"""Regard beside its peers: taking turns in one run, on the same work."""
+"""Speed comparisons with other libraries, interleaved in one run."""

@@ -1,4 +1,4 @@
-"""`python -m regard.bench.conversion THEIRS OUT`: a transformers folder as CTranslate2 has it."""
+"""`python -m regard.bench.conversion FOLDER OUT`: convert a transformers folder for CTranslate2."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 
 class Numbers:
-    """A tokenizer whose words are the ids themselves, which is all that a conversion asks for."""
+    """A tokenizer whose tokens are the ids as text, which is all that the conversion needs."""
 
     bos_token = eos_token = unk_token = "0"
 
     def __init__(self, vocabulary: int, padded: bool):
         self._words = [str(number) for number in range(vocabulary)]
         if padded:
-            self._words[-1] = "<pad>"  # Marian's, which CTranslate2 takes out
+            self._words[-1] = "<pad>"  # CTranslate2 removes it from Marian's vocabulary
 
     def get_vocab(self) -> dict[str, int]:
-        """Every word and its id."""
+        """The ids by token."""
         return {word: number for number, word in enumerate(self._words)}
 
 

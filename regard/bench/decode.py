@@ -1,7 +1,7 @@
-"""`regard bench decode`: search and encoding beside transformers' generate and CTranslate2.
+"""`regard bench decode`: search and encoding compared with transformers' generate and CTranslate2.
 
-Everybody has the same weights and decodes as many ids, in a process of its own that stands still while
-others work. CTranslate2 runs in several ways and counts at its best.
+All libraries have the same weights and decode the same number of ids, each in its own process, which is
+stopped while others run. CTranslate2 runs in several settings, and the best one is compared.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from regard.bench.engines import ENGINES, Task
+from regard.bench.engines import ENGINES, DecodingTask
 from regard.bench.folders import END, Shape, write_all
-from regard.bench.interleaved import OURS, Case, Contender
+from regard.bench.interleaved import OURS, Case, Implementation
 from regard.bench.worker import Worker
 from regard.errors import RegardError
 from regard.model.config import ModelConfig
@@ -38,121 +38,121 @@ SHAPES = [
         ),
     ),
 ]
-# Rows, beams, ids in, ids out.
+# Rows, beams, input length, output length.
 WORK = {
     "tiny": [(1, 1, 20, 24), (32, 1, 20, 24), (1, 4, 20, 24), (64, 4, 20, 24)],
     "marian": [(1, 1, 20, 24), (32, 1, 20, 24), (1, 4, 20, 24), (32, 4, 20, 24)],
     "gpt-2": [(1, 1, 32, 128), (8, 1, 32, 128)],
     "minilm": [(8, 1, 16, 0), (8, 1, 64, 0), (8, 1, 256, 0)],
 }
-# What search over a model of ours can run on; a native engine will be another entry.
+# The engines that our search can run on.
 BACKENDS: Registry[str] = Registry("engine", {"torch": "regard"})
-CLOSE = 1e-3  # how far two encoders' vectors may lie apart
+TOLERANCE = 1e-3  # of the vectors of two encoders
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A run: where folders are written, on how many threads everybody works, how long outputs are."""
+    """A benchmark run: the folder of the models, threads, our engine, and the divisor of output lengths."""
 
-    place: Path
+    folder: Path
     threads: int
     engine: str = "torch"
     shorten: int = 1
 
     def cases(self) -> list[Case]:
-        """Every shape at every piece of work."""
+        """All shapes with all their tasks."""
         return [self._case(name, shape, task) for name, (shape, task) in self._tasks().items()]
 
     def work(self, name: str) -> Callable[[], Any]:
-        """Our own piece of a case's work in this very process, to be profiled."""
+        """Our implementation of a case in this process, for profiling."""
         shape, task = self._tasks()[name]
-        return ENGINES[BACKENDS.find(self.engine)](_in(self._folders(shape)["regard"], task))
+        return ENGINES[BACKENDS.find(self.engine)](_in_folder(self._folders(shape)["regard"], task))
 
-    def _tasks(self) -> dict[str, tuple[Shape, Task]]:
+    def _tasks(self) -> dict[str, tuple[Shape, DecodingTask]]:
         return {
-            _name(shape, rows, beams, given): (
+            _name(shape, rows, beams, input_length): (
                 shape,
-                _task(shape, rows, beams, given, -(-length // self.shorten)),
+                _task(shape, rows, beams, input_length, -(-length // self.shorten)),
             )
             for shape in SHAPES
-            for rows, beams, given, length in WORK[shape.name]
+            for rows, beams, input_length, length in WORK[shape.name]
         }
 
-    def _case(self, name: str, shape: Shape, task: Task) -> Case:
+    def _case(self, name: str, shape: Shape, task: DecodingTask) -> Case:
         rows = len(task.rows)
         unit, amount = ("sentences/s", rows) if task.kind == "encoding" else ("tokens/s", rows * task.length)
-        return Case(name, unit, amount, lambda: self._contenders(shape, task))
+        return Case(name, unit, amount, lambda: self._implementations(shape, task))
 
     def _folders(self, shape: Shape) -> dict[str, Path]:
-        """Written for the first case of a shape, found by the others."""
-        found = {path.name.rpartition("-")[2]: path for path in self.place.glob(f"{shape.name}-*")}
-        return found or write_all(shape, self.place, "ctranslate2" in libraries())
+        """The model folders of a shape, written for its first case."""
+        existing = {path.name.rpartition("-")[2]: path for path in self.folder.glob(f"{shape.name}-*")}
+        return existing or write_all(shape, self.folder, "ctranslate2" in installed_peers())
 
-    def _contenders(self, shape: Shape, task: Task) -> list[Contender]:
+    def _implementations(self, shape: Shape, task: DecodingTask) -> list[Implementation]:
         folders = self._folders(shape)
-        ours = Worker(BACKENDS.find(self.engine), _in(folders["regard"], task), self.threads)
-        contenders = [Contender(OURS, ours.turn, leave=ours.close)]
+        ours = Worker(BACKENDS.find(self.engine), _in_folder(folders["regard"], task), self.threads)
+        implementations = [Implementation(OURS, ours.measure, close=ours.close)]
         try:
-            for name in libraries():
-                contenders += self._peers(name, _in(folders[name], task), ours.output)
+            for name in installed_peers():
+                implementations += self._peers(name, _in_folder(folders[name], task), ours.output)
         except BaseException:
-            for contender in contenders:
-                contender.leave()
+            for implementation in implementations:
+                implementation.close()
             raise
-        return contenders
+        return implementations
 
-    def _peers(self, name: str, task: Task, ours: Any) -> Iterator[Contender]:
-        """One library in each of its ways; one that fails is named and left out."""
+    def _peers(self, name: str, task: DecodingTask, ours: Any) -> Iterator[Implementation]:
+        """One library in each of its settings; a setting that fails is reported and skipped."""
         for setting, changed in _settings(name, task, self.threads):
             try:
                 worker = Worker(name, changed, self.threads)
             except RegardError as error:
-                print(f"left out: {error}", file=sys.stderr)
+                print(f"skipped: {error}", file=sys.stderr)
                 continue
-            agreement = agree(ours, worker.output) if _comparable(changed) else None
-            yield Contender(name, worker.turn, setting, agreement, worker.close)
+            agreement = output_agreement(ours, worker.output) if _is_comparable(changed) else None
+            yield Implementation(name, worker.measure, setting, agreement, worker.close)
 
 
 @contextmanager
-def prepared(threads: int, engine: str = "torch", shorten: int = 1) -> Iterator[Bench]:
-    """A bench with a folder that is gone afterwards; says which peers are missing."""
+def temporary_bench(threads: int, engine: str = "torch", shorten: int = 1) -> Iterator[Bench]:
+    """A benchmark in a temporary folder; reports which peers are not installed."""
     BACKENDS.find(engine)
     for name in ("transformers", "ctranslate2"):
-        if name not in libraries():
-            print(f"{name} is left out; pip install 'regard[bench]' brings it", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as place:
-        yield Bench(Path(place), threads, engine, shorten)
+        if name not in installed_peers():
+            print(f"skipped: {name} is not installed; pip install 'regard[bench]'", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        yield Bench(Path(folder), threads, engine, shorten)
 
 
-def libraries() -> list[str]:
-    """The peers that are here; CTranslate2 is given its weights by way of transformers."""
+def installed_peers() -> list[str]:
+    """The installed peers; CTranslate2's weights are converted with transformers."""
     if find_spec("transformers") is None:
         return []
     return ["transformers"] + ["ctranslate2"] * (find_spec("ctranslate2") is not None)
 
 
-def agree(ours: Any, theirs: Any) -> float:
-    """The share of rows in which two outputs are the same: ids equal, vectors close."""
+def output_agreement(ours: Any, theirs: Any) -> float:
+    """The share of rows with equal ids, or with vectors within the tolerance."""
     if len(ours) != len(theirs):
         return 0.0
     same = [
-        len(a) == len(b) and bool(np.allclose(a, b, rtol=0, atol=CLOSE))
+        len(a) == len(b) and bool(np.allclose(a, b, rtol=0, atol=TOLERANCE))
         for a, b in zip(ours, theirs, strict=True)
     ]
     return sum(same) / len(same)
 
 
-def _in(folder: Path, task: Task) -> Task:
+def _in_folder(folder: Path, task: DecodingTask) -> DecodingTask:
     return replace(task, folder=str(folder))
 
 
-def _comparable(task: Task) -> bool:
-    """Greedy and in full precision: beams rank by penalties of their own, and int8 rounds."""
+def _is_comparable(task: DecodingTask) -> bool:
+    """Whether outputs must be equal: length penalties of beams differ between libraries, and int8 rounds."""
     return task.beams == 1 and task.compute == "float32"
 
 
-def _settings(name: str, task: Task, threads: int) -> Iterator[tuple[str, Task]]:
-    """A library's ways of running."""
+def _settings(name: str, task: DecodingTask, threads: int) -> Iterator[tuple[str, DecodingTask]]:
+    """The settings of a library."""
     if name != "ctranslate2":
         yield "", task
         return
@@ -161,16 +161,16 @@ def _settings(name: str, task: Task, threads: int) -> Iterator[tuple[str, Task]]
     yield f"int8, {threads} x 1", replace(task, compute="int8", workers=threads, threads=1)
 
 
-def _name(shape: Shape, rows: int, beams: int, given: int) -> str:
+def _name(shape: Shape, rows: int, beams: int, input_length: int) -> str:
     if shape.kind == "encoding":
-        return f"{shape.name}-{given}"
+        return f"{shape.name}-{input_length}"
     return f"{shape.name}-{rows}" + (f"-beam-{beams}" if beams > 1 else "")
 
 
-def _task(shape: Shape, rows: int, beams: int, given: int, length: int) -> Task:
-    """Random rows; a source ends with the end."""
+def _task(shape: Shape, rows: int, beams: int, input_length: int, length: int) -> DecodingTask:
+    """A task with random rows; a source ends with the end id."""
     random = np.random.default_rng(0)
-    ids = random.integers(4, shape.last, (rows, given))
+    ids = random.integers(4, shape.last, (rows, input_length))
     if shape.kind == "translation":
         ids[:, -1] = END
-    return Task(shape.kind, "", ids.tolist(), shape.last, shape.end, length, beams)
+    return DecodingTask(shape.kind, "", ids.tolist(), shape.last, shape.end, length, beams)

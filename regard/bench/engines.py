@@ -1,7 +1,6 @@
-"""How each library does a piece of decoding: a Task becomes a function that does it and gives its output.
+"""Engines: each turns a DecodingTask into a function that runs it in one library and returns the output.
 
-Used in worker processes. A library is loaded only by its own engine, so that CTranslate2 runs where torch
-has computed nothing.
+They run in worker processes. Each engine imports only its own library, so CTranslate2 runs without torch.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ Work = Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class Task:
-    """What to decode: rows of ids in, so many ids out of each; or rows to encode.
+class DecodingTask:
+    """Rows of ids to decode to a fixed length, or to encode.
 
-    `compute`, `workers` and `threads` are CTranslate2's: its numbers, and how many rows of threads it has.
+    `compute`, `workers` and `threads` are CTranslate2's compute_type, inter_threads and intra_threads.
     """
 
-    kind: str  # "translation", "writing" or "encoding"
+    kind: str  # "translation", "generation" or "encoding"
     folder: str
     rows: list[list[int]]  # sources, prompts or sentences
-    start: int  # the id with which a translation starts
-    end: int  # the id that is forbidden until the length is reached
+    start: int  # the start id of a translation
+    end: int  # the end id, which is banned until the length is reached
     length: int = 0  # of every output
     beams: int = 1
     compute: str = "float32"
@@ -34,7 +33,7 @@ class Task:
     threads: int = 0
 
 
-def regard_torch(task: Task) -> Work:
+def regard_torch(task: DecodingTask) -> Work:
     """Regard's search over the torch model."""
     from regard.checkpoints.folder import load_model
     from regard.inference.scoring import vectors
@@ -46,7 +45,7 @@ def regard_torch(task: Task) -> Work:
     return _search(task, model)
 
 
-def _search(task: Task, model: Any) -> Work:
+def _search(task: DecodingTask, model: Any) -> Work:
     from regard.engine.torch_stepper import TorchStepper
     from regard.inference.search.beam import Beam, BeamSettings
     from regard.inference.search.constraints import Constraints
@@ -64,21 +63,21 @@ def _search(task: Task, model: Any) -> Work:
     return lambda: [answer.best.ids.tolist() for answer in run(search(TorchStepper(model)), requests)]
 
 
-def transformers(task: Task) -> Work:
+def transformers(task: DecodingTask) -> Work:
     """transformers' generate, or its encoder's forward."""
     import torch
     import transformers as library
 
-    names = {"translation": "MarianMTModel", "writing": "GPT2LMHeadModel", "encoding": "BertModel"}
+    names = {"translation": "MarianMTModel", "generation": "GPT2LMHeadModel", "encoding": "BertModel"}
     model = getattr(library, names[task.kind]).from_pretrained(task.folder).eval()
     ids = torch.tensor(task.rows)
-    given = 0 if task.kind == "translation" else ids.shape[1]
+    prompt = 1 if task.kind == "translation" else ids.shape[1]  # a translation includes its start id
     options = dict(num_beams=task.beams, min_new_tokens=task.length, max_new_tokens=task.length)
 
     @torch.inference_mode()
     def generate() -> Any:
-        found = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **options)
-        return found[:, given or 1 :].tolist()  # a translation comes with its start
+        output = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **options)
+        return output[:, prompt:].tolist()
 
     @torch.inference_mode()
     def encode() -> Any:
@@ -87,19 +86,23 @@ def transformers(task: Task) -> Work:
     return encode if task.kind == "encoding" else generate
 
 
-def ctranslate2(task: Task) -> Work:
-    """CTranslate2 with the numbers and threads that the task says."""
+def ctranslate2(task: DecodingTask) -> Work:
+    """CTranslate2 with the compute type and threads of the task."""
     import ctranslate2 as library  # pyright: ignore[reportMissingImports]
 
-    classes = {"translation": library.Translator, "writing": library.Generator, "encoding": library.Encoder}
+    classes = {
+        "translation": library.Translator,
+        "generation": library.Generator,
+        "encoding": library.Encoder,
+    }
     engine = classes[task.kind](
         task.folder, compute_type=task.compute, inter_threads=task.workers, intra_threads=task.threads
     )
     if task.kind == "encoding":
         return lambda: _means(list(np.array(engine.forward_batch(task.rows).last_hidden_state)))
     words = [[str(number) for number in row] for row in task.rows]
-    share = -(-len(words) // task.workers)  # so that every worker has a part of the batch
-    options: dict[str, Any] = dict(beam_size=task.beams, max_batch_size=share)
+    rows_per_worker = -(-len(words) // task.workers)
+    options: dict[str, Any] = dict(beam_size=task.beams, max_batch_size=rows_per_worker)
 
     def translate() -> Any:
         lengths = dict(min_decoding_length=task.length, max_decoding_length=task.length)
@@ -119,11 +122,11 @@ def _numbers(sequences: Any) -> list[list[int]]:
 
 
 def _means(vectors: Sequence[np.ndarray]) -> list[list[float]]:
-    """A mean vector for each sentence: enough to see that two encoders agree."""
+    """The mean vector of each sentence, to compare the outputs of encoders."""
     return [vector.mean(0).tolist() for vector in vectors]
 
 
-ENGINES: dict[str, Callable[[Task], Work]] = {
+ENGINES: dict[str, Callable[[DecodingTask], Work]] = {
     "regard": regard_torch,
     "transformers": transformers,
     "ctranslate2": ctranslate2,

@@ -1,6 +1,6 @@
-"""Taking turns: contenders do the same work in one run, one after the other, again and again.
+"""Interleaved measurement: all implementations do the same work in alternation, within one run.
 
-Machines are shared and noisy, so a speed means little and a ratio of neighbours in time a lot.
+On a shared machine speeds vary, but the ratio of two measurements taken one after the other is stable.
 """
 
 from __future__ import annotations
@@ -15,148 +15,153 @@ COMPILED = "compiled"
 
 
 @dataclass(frozen=True)
-class Contender:
-    """Something that can do one piece of the work, and say how long it took where it keeps its own time.
+class Implementation:
+    """One library or setting that does the work of a case.
 
-    `setting` tells ways of running the same contender apart: it counts at its best. `agreement` is the
-    share of its output that equals ours, where the work has an output that should.
+    `work` does one unit of work and returns its seconds, or None to be timed by the caller. `setting`
+    distinguishes settings of the same library; the best one is reported. `agreement` is the share of the
+    output that equals ours, if outputs are comparable.
     """
 
     name: str
     work: Callable[[], float | None]
     setting: str = ""
     agreement: float | None = None
-    leave: Callable[[], object] = lambda: None
+    close: Callable[[], object] = lambda: None
 
     @property
     def title(self) -> str:
-        """Who it is and how it runs."""
+        """The name with the setting."""
         return f"{self.name} ({self.setting})" if self.setting else self.name
 
     @property
     def compiled(self) -> bool:
-        """Whether torch.compile had a hand in it."""
+        """Whether it runs under torch.compile."""
         return self.setting == COMPILED
 
 
 @dataclass(frozen=True)
 class Case:
-    """One shape of work: how much of what a piece of it is, who can do it, how many operations it takes."""
+    """One shape of work: the amount and unit of one piece, its implementations and arithmetic operations."""
 
     name: str
     unit: str
     amount: float
-    contenders: Callable[[], list[Contender]]
+    implementations: Callable[[], list[Implementation]]
     operations: float = 0.0
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """One of ours over one of the peers, turn by turn."""
+    """Our speed divided by a peer's, in each round."""
 
     ours: str
     theirs: str
-    turns: list[float]
+    rounds: list[float]
 
     @property
     def median(self) -> float:
-        """The median over all turns of our speed over theirs in the same turn."""
-        return statistics.median(self.turns)
+        """The median of the ratios of all rounds."""
+        return statistics.median(self.rounds)
 
     @property
     def quartiles(self) -> tuple[float, float]:
-        """Between them lies the middle half of the turns."""
-        low, _, high = statistics.quantiles(self.turns, n=4)
+        """The first and third quartile of the ratios."""
+        low, _, high = statistics.quantiles(self.rounds, n=4)
         return low, high
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case: how long every contender took at each of its turns."""
+    """The measurements of a case: seconds of each implementation in each round."""
 
     case: Case
-    contenders: list[Contender]
+    implementations: list[Implementation]
     seconds: dict[str, list[float]]
 
     @property
     def speeds(self) -> dict[str, float]:
-        """Everybody's median speed, by title."""
+        """The median speed of each implementation, by title."""
         return {title: self.case.amount / statistics.median(taken) for title, taken in self.seconds.items()}
 
     @property
     def ratio(self) -> Ratio | None:
-        """Our best over the best of the peers; None where no peer is there."""
-        return self._to_the_best(self.contenders)
+        """Our best implementation relative to the best peer; None without peers."""
+        return self._best_ratio(self.implementations)
 
     @property
     def eager_ratio(self) -> Ratio | None:
-        """The same among those that are not compiled."""
-        return self._to_the_best([contender for contender in self.contenders if not contender.compiled])
+        """The same without compiled implementations."""
+        return self._best_ratio(
+            [implementation for implementation in self.implementations if not implementation.compiled]
+        )
 
     @property
     def ratios(self) -> dict[str, Ratio]:
-        """Our best over every peer in each of its settings, by title."""
-        ours = self._best([contender for contender in self.contenders if contender.name == OURS])
-        return {c.title: self._ratio(ours, c.title) for c in self.contenders if c.name != OURS}
+        """Our best implementation relative to each peer in each setting, by title."""
+        ours = self._best(
+            [implementation for implementation in self.implementations if implementation.name == OURS]
+        )
+        return {c.title: self._ratio(ours, c.title) for c in self.implementations if c.name != OURS}
 
     def as_dict(self) -> dict[str, object]:
-        """For programs: our figure, the peers' each at its best, and the ratio to the best of them."""
-        found: dict[str, object] = {"case": self.case.name, "unit": self.case.unit}
+        """Our speed, the best speed of each peer, and the ratio to the best peer."""
+        values: dict[str, object] = {"case": self.case.name, "unit": self.case.unit}
         best = self._best_by_name()
-        found |= {OURS: best.pop(OURS), "peers": best}
+        values |= {OURS: best.pop(OURS), "peers": best}
         for name, ratio in (("ratio", self.ratio), ("eager_ratio", self.eager_ratio)):
-            found[name] = None if ratio is None else round(ratio.median, 3)
+            values[name] = None if ratio is None else round(ratio.median, 3)
         if (ratio := self.ratio) is not None:
-            found["spread"] = [round(edge, 3) for edge in ratio.quartiles]
-        found["all"] = {title: round(speed, 1) for title, speed in self.speeds.items()}
-        found["ratios"] = {title: round(ratio.median, 3) for title, ratio in self.ratios.items()}
-        agreement = {c.title: round(c.agreement, 4) for c in self.contenders if c.agreement is not None}
-        return found | ({"agreement": agreement} if agreement else {})
+            values["spread"] = [round(edge, 3) for edge in ratio.quartiles]
+        values["all"] = {title: round(speed, 1) for title, speed in self.speeds.items()}
+        values["ratios"] = {title: round(ratio.median, 3) for title, ratio in self.ratios.items()}
+        agreement = {c.title: round(c.agreement, 4) for c in self.implementations if c.agreement is not None}
+        return values | ({"agreement": agreement} if agreement else {})
 
     def _best_by_name(self) -> dict[str, float]:
         best: dict[str, float] = {}
-        for contender in self.contenders:
-            speed = round(self.speeds[contender.title], 1)
-            best[contender.name] = max(best.get(contender.name, 0.0), speed)
+        for implementation in self.implementations:
+            speed = round(self.speeds[implementation.title], 1)
+            best[implementation.name] = max(best.get(implementation.name, 0.0), speed)
         return best
 
-    def _to_the_best(self, some: list[Contender]) -> Ratio | None:
-        ours = [contender for contender in some if contender.name == OURS]
-        theirs = [contender for contender in some if contender.name != OURS]
+    def _best_ratio(self, candidates: list[Implementation]) -> Ratio | None:
+        ours = [implementation for implementation in candidates if implementation.name == OURS]
+        theirs = [implementation for implementation in candidates if implementation.name != OURS]
         return self._ratio(self._best(ours), self._best(theirs)) if theirs else None
 
-    def _best(self, some: list[Contender]) -> str:
-        return max((contender.title for contender in some), key=self.speeds.__getitem__)
+    def _best(self, candidates: list[Implementation]) -> str:
+        return max((implementation.title for implementation in candidates), key=self.speeds.__getitem__)
 
     def _ratio(self, ours: str, theirs: str) -> Ratio:
         pairs = zip(self.seconds[ours], self.seconds[theirs], strict=True)
         return Ratio(ours, theirs, [slow / fast for fast, slow in pairs])
 
 
-def take_turns(case: Case, turns: int = 9, clock: Callable[[], float] = time.perf_counter) -> Outcome:
-    """Let all contenders of a case do the work in turns, after two pieces each to get warm."""
-    contenders = case.contenders()
-    seconds: dict[str, list[float]] = {contender.title: [] for contender in contenders}
+def run_interleaved(case: Case, rounds: int = 9, clock: Callable[[], float] = time.perf_counter) -> Outcome:
+    """Measure all implementations of a case in alternation, after two warm-up calls each."""
+    implementations = case.implementations()
+    seconds: dict[str, list[float]] = {implementation.title: [] for implementation in implementations}
     try:
-        for contender in contenders:
-            contender.work()
-            contender.work()
-        for turn in range(turns):
-            for contender in _rotated(contenders, turn):  # nobody always follows the same neighbour
-                seconds[contender.title].append(_timed(contender, clock))
+        for implementation in implementations:
+            implementation.work()
+            implementation.work()
+        for number in range(rounds):
+            for implementation in _rotate(implementations, number):  # so that the order varies
+                seconds[implementation.title].append(_time(implementation, clock))
     finally:
-        for contender in contenders:
-            contender.leave()
-    return Outcome(case, contenders, seconds)
+        for implementation in implementations:
+            implementation.close()
+    return Outcome(case, implementations, seconds)
 
 
-def _timed(contender: Contender, clock: Callable[[], float]) -> float:
+def _time(implementation: Implementation, clock: Callable[[], float]) -> float:
     started = clock()
-    own = contender.work()
-    return clock() - started if own is None else own
+    seconds = implementation.work()
+    return clock() - started if seconds is None else seconds
 
 
-def _rotated(contenders: list[Contender], turn: int) -> Iterator[Contender]:
-    start = turn % len(contenders)
-    yield from contenders[start:]
-    yield from contenders[:start]
+def _rotate(implementations: list[Implementation], number: int) -> Iterator[Implementation]:
+    start = number % len(implementations)
+    yield from implementations[start:]
+    yield from implementations[:start]

@@ -1,4 +1,4 @@
-"""The peers as their own documentation builds them, of the same size as ours."""
+"""The peers, built as their documentation recommends, with the sizes of our models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.model.positions import sinusoids
 
 
 class TorchTransformer(nn.Module):
-    """torch.nn.Transformer with the embeddings that it leaves to its user."""
+    """torch.nn.Transformer with embeddings and positions."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -26,14 +26,14 @@ class TorchTransformer(nn.Module):
             config.dropout, batch_first=True,
         )  # fmt: skip
         self.dropout = config.dropout
-        _only_around_sublayers(self.body)
+        _keep_residual_dropout(self.body)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
         """B S and B T to B T D."""
         padding = source == PAD
-        ahead = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
+        causal_mask = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool).triu(1)
         return self.body(
-            self._embed(source), self._embed(target), tgt_mask=ahead, tgt_is_causal=True,
+            self._embed(source), self._embed(target), tgt_mask=causal_mask, tgt_is_causal=True,
             src_key_padding_mask=padding, memory_key_padding_mask=padding,
         )  # fmt: skip
 
@@ -43,7 +43,7 @@ class TorchTransformer(nn.Module):
 
 
 class TorchDecoder(nn.Module):
-    """torch.nn.TransformerEncoder under a causal mask: a GPT of torch's own parts."""
+    """torch.nn.TransformerEncoder with a causal mask: a GPT from torch's modules."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()
@@ -56,18 +56,18 @@ class TorchDecoder(nn.Module):
         norm = nn.LayerNorm(config.width)
         self.body = nn.TransformerEncoder(layer, config.layers, norm, enable_nested_tensor=False)
         self.dropout = config.dropout
-        _only_around_sublayers(self.body)
+        _keep_residual_dropout(self.body)
 
     def forward(self, ids: Tensor) -> Tensor:
         """B T to B T D."""
-        ahead = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
+        causal_mask = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).triu(1)
         x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
         x = F.dropout(x, self.dropout, self.training) if self.dropout else x
-        return self.body(x, mask=ahead, is_causal=True)
+        return self.body(x, mask=causal_mask, is_causal=True)
 
 
-def _only_around_sublayers(body: nn.Module) -> None:
-    """Dropout on residuals, as the paper has it: none inside attention and the feed-forward."""
+def _keep_residual_dropout(body: nn.Module) -> None:
+    """Disable dropout inside attention and feed-forward; only that on residuals remains, as in the paper."""
     for module in body.modules():
         if isinstance(module, nn.MultiheadAttention):
             module.dropout = 0.0
@@ -80,22 +80,22 @@ def _gelu_tanh(x: Tensor) -> Tensor:
 
 
 def marian(config: ModelConfig) -> nn.Module:
-    """transformers' MarianModel, through torch's fused attention."""
+    """transformers' MarianModel with torch's fused attention."""
     return _transformers().MarianModel(_marian(config))
 
 
 def marian_with_head(config: ModelConfig) -> nn.Module:
-    """The same with its head, tied to the embeddings."""
+    """The same with its head, which is tied to the embeddings."""
     return _transformers().MarianMTModel(_marian(config))
 
 
 def gpt2(config: ModelConfig) -> nn.Module:
-    """transformers' GPT2Model, through torch's fused attention."""
+    """transformers' GPT2Model with torch's fused attention."""
     return _transformers().GPT2Model(_gpt2(config))
 
 
 def gpt2_with_head(config: ModelConfig) -> nn.Module:
-    """The same with its head, tied to the embeddings."""
+    """The same with its head, which is tied to the embeddings."""
     return _transformers().GPT2LMHeadModel(_gpt2(config))
 
 
@@ -124,6 +124,6 @@ def _transformers() -> Any:
         import transformers
     except ImportError:
         raise MissingPackage(
-            "the bench needs transformers to compare with; pip install 'regard[bench]'"
+            "the benchmark compares with transformers, which is not installed; pip install 'regard[bench]'"
         ) from None
     return transformers

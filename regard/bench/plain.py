@@ -1,4 +1,7 @@
-"""A plain GPT of the kind that everybody writes: torch's own layers, fused attention, full logits."""
+"""A plain GPT as a peer: torch's modules, fused attention, full logits.
+
+It repeats what regard.model does on purpose: a peer must not share its code.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class PlainAttention(nn.Module):
 
 
 class PlainBlock(nn.Module):
-    """Attention and a feed-forward of four times the width, each behind its norm."""
+    """Pre-norm attention and a feed-forward of four times the width."""
 
     def __init__(self, width: int, heads: int, dropout: float):
         super().__init__()
@@ -48,7 +51,7 @@ class PlainBlock(nn.Module):
 
 
 class PlainGPT(nn.Module):
-    """Token and position embeddings, blocks, a norm, and a head that is the embedding again."""
+    """Token and position embeddings, blocks, a final norm and a head tied to the embedding."""
 
     def __init__(self, config: ModelConfig):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Outcomes as text that a person reads."""
+"""The outcome of a benchmark as text, the peak of the machine, and profiles."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import torch
 
-from regard.bench.interleaved import OURS, Case, Contender, Outcome, Ratio
+from regard.bench.interleaved import OURS, Case, Implementation, Outcome, Ratio
 
 
-def gemm_speed(size: int = 1536, turns: int = 7) -> float:
-    """Operations a second that this machine reaches in one large float32 product, at its best."""
+def gemm_speed(size: int = 1536, rounds: int = 7) -> float:
+    """Operations per second of one large float32 matrix product, best of several."""
     a, b = torch.randn(size, size), torch.randn(size, size)
     best = float("inf")
-    for _ in range(turns):
+    for _ in range(rounds):
         started = time.perf_counter()
         torch.mm(a, b)
         best = min(best, time.perf_counter() - started)
@@ -25,20 +25,22 @@ def gemm_speed(size: int = 1536, turns: int = 7) -> float:
 
 
 def has_compiler() -> bool:
-    """Whether torch.compile can work here; says so where it cannot."""
+    """Whether torch.compile has a C++ compiler; print a note if not."""
     if any(shutil.which(name) for name in ("c++", "g++", "clang++", "cl")):
         return True
-    print("no C++ compiler here: compiled twins are left out", file=sys.stderr)
+    print("skipped: compiled models need a C++ compiler", file=sys.stderr)
     return False
 
 
 def our_work(case: Case) -> Callable[[], object]:
-    """Our own piece of a case's work."""
-    return next(contender.work for contender in case.contenders() if contender.name == OURS)
+    """Our implementation of a case."""
+    return next(
+        implementation.work for implementation in case.implementations() if implementation.name == OURS
+    )
 
 
 def profile(work: Callable[[], object], rows: int = 12) -> str:
-    """Where a piece of work spends its time, as a table of torch operations."""
+    """The time of torch operations in one call, as a table."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 
@@ -49,35 +51,37 @@ def profile(work: Callable[[], object], rows: int = 12) -> str:
 
 
 def heading(threads: int, peak: float) -> str:
-    """The machine in a line."""
-    return f"{platform.machine()}, {threads} threads, float32 product {peak / 1e9:.0f} GFLOP/s at its best"
+    """The machine in one line."""
+    return f"{platform.machine()}, {threads} threads, float32 product {peak / 1e9:.0f} GFLOP/s at best"
 
 
-def line(outcome: Outcome, peak: float) -> str:
-    """One case: everybody's figure, how many times it our best is, and the ratios that count."""
+def format_outcome(outcome: Outcome, peak: float) -> str:
+    """One case: the speed of each implementation, our ratio to it, and our ratio to the best peer."""
     rows = [f"{outcome.case.name}, {outcome.case.unit}"]
-    rows += [_figure(outcome, contender) for contender in outcome.contenders]
+    rows += [_format_speed(outcome, implementation) for implementation in outcome.implementations]
     best, eager = outcome.ratio, outcome.eager_ratio
     if best is None:
-        rows.append("  no peer is here to compare with")
+        rows.append("  no peer is installed")
     elif eager is None or eager.theirs == best.theirs:
-        rows.append(f"  {best.ours} to the best peer: {_spread(best)}")
+        rows.append(f"  {best.ours} to the best peer: {_format_ratio(best)}")
     else:
-        rows.append(f"  {best.ours} to the best peer, {best.theirs}: {_spread(best)}")
-        rows.append(f"  {eager.ours} to the best eager peer, {eager.theirs}: {_spread(eager)}")
+        rows.append(f"  {best.ours} to the best peer, {best.theirs}: {_format_ratio(best)}")
+        rows.append(f"  {eager.ours} to the best eager peer, {eager.theirs}: {_format_ratio(eager)}")
     if outcome.case.operations:
         share = outcome.case.operations / outcome.case.amount * outcome.speeds[OURS] / peak
-        rows.append(f"  regard's share of the product's peak: {share:.0%}")
+        rows.append(f"  regard reaches {share:.0%} of the peak of a matrix product")
     return "\n".join(rows)
 
 
-def _figure(outcome: Outcome, contender: Contender) -> str:
-    ratio = outcome.ratios.get(contender.title)
-    row = f"  {contender.title:36}{outcome.speeds[contender.title]:>12,.0f}"
+def _format_speed(outcome: Outcome, implementation: Implementation) -> str:
+    ratio = outcome.ratios.get(implementation.title)
+    row = f"  {implementation.title:36}{outcome.speeds[implementation.title]:>12,.0f}"
     row += "" if ratio is None else f"   {ratio.median:6.2f} x"
-    return row + ("" if contender.agreement is None else f"   same output {contender.agreement:.0%}")
+    return row + (
+        "" if implementation.agreement is None else f"   same output {implementation.agreement:.0%}"
+    )
 
 
-def _spread(ratio: Ratio) -> str:
+def _format_ratio(ratio: Ratio) -> str:
     low, high = ratio.quartiles
     return f"{ratio.median:.2f} (quartiles {low:.2f} to {high:.2f})"

@@ -1,4 +1,4 @@
-"""The shapes that peers are measured on, and synthetic batches for them."""
+"""The model shapes of the benchmarks, and synthetic batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TranslationBatch:
 
     @property
     def tokens(self) -> int:
-        """Target tokens, padding not counted."""
+        """Number of target tokens without padding."""
         return int((self.target != PAD).sum())
 
 
@@ -46,7 +46,7 @@ LANGUAGE_MODELS = {  # with the rows of a batch
 
 
 def translation_batch(vocabulary: int, sentences: int = 292, seed: int = 0) -> TranslationBatch:
-    """About 4,090 target tokens in sentences of 13 to 15."""
+    """About 4,090 target tokens in sentences of 13 to 15 tokens."""
     generator = torch.Generator().manual_seed(seed)
     sides = []
     for _ in range(2):
@@ -57,12 +57,12 @@ def translation_batch(vocabulary: int, sentences: int = 292, seed: int = 0) -> T
 
 
 def language_batch(vocabulary: int, rows: int, length: int, seed: int = 0) -> Tensor:
-    """Full windows of text, B T."""
+    """Rows of random ids without padding, B T."""
     return torch.randint(0, vocabulary, (rows, length), generator=torch.Generator().manual_seed(seed))
 
 
 def translation_operations(config: ModelConfig, batch: TranslationBatch) -> float:
-    """Multiplications and additions of forward and backward, of real tokens in matrix products alone."""
+    """Multiplications and additions in matrix products of forward and backward, without padding."""
     source = int((batch.source != PAD).sum())
     square, inner = config.width**2, 2 * config.width * config.feed_forward_width
     encoder, decoder, memory = 4 * square + inner, 6 * square + inner, 2 * square
@@ -70,7 +70,7 @@ def translation_operations(config: ModelConfig, batch: TranslationBatch) -> floa
 
 
 def language_operations(config: ModelConfig, tokens: int) -> float:
-    """The same of a decoder alone, the head left out."""
+    """The same for a decoder-only model, without its head."""
     matrices = config.layers * (4 * config.width**2 + 2 * config.width * config.feed_forward_width)
-    attention = config.layers * config.width * config.context  # half of 2 T D: no looking ahead
+    attention = config.layers * config.width * config.context  # half of 2 T D, because it is causal
     return 6.0 * tokens * (matrices + attention)

@@ -1,9 +1,9 @@
-"""`regard bench train`: whole steps of training, from a batch to updated weights.
+"""`regard bench train`: complete training steps, from a batch to updated weights.
 
-Forward, loss, backward, clipping and the same fused AdamW for everybody; dropout where the paper has it
-(embeddings and residuals), none in attention. Translation is smoothed by 0.1: by each peer over full logits
-in torch's cross_entropy, by Regard in its own loss. Regard runs as it is and, where there are threads for
-it, with two workers (`training.workers = 2`).
+A step is forward, loss, backward, gradient clipping and the same fused AdamW for all. Dropout is applied to
+embeddings and residuals, not in attention. Label smoothing of translation is 0.1: peers compute it over full
+logits in torch's cross_entropy, Regard in its own loss. With several threads Regard is also measured with two
+replicas.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.bench.interleaved import COMPILED, OURS, Case, Contender
+from regard.bench.interleaved import COMPILED, OURS, Case, Implementation
 from regard.bench.peers import TorchDecoder, TorchTransformer, gpt2_with_head, marian_with_head
 from regard.bench.plain import PlainGPT
 from regard.bench.report import has_compiler
@@ -41,12 +41,12 @@ from regard.training.replicas import Workers
 from regard.training.settings import TrainingSettings
 
 DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
-START = 2  # begins a target
+START = 2  # the start id of a target
 Peer = tuple[str, Callable[[], nn.Module], Callable[[Any], Tensor]]
 
 
 def cases(compiled: bool = False) -> list[Case]:
-    """The four shapes, with compiled twins of all contenders if asked for."""
+    """The four shapes; with `compiled`, each implementation is also measured under torch.compile."""
     translations = [_translation(name, config, compiled) for name, config in TRANSLATION.items()]
     models = [_language(name, config, rows, compiled) for name, (config, rows) in LANGUAGE_MODELS.items()]
     return translations + models
@@ -54,7 +54,7 @@ def cases(compiled: bool = False) -> list[Case]:
 
 def _translation(name: str, config: ModelConfig, compiled: bool) -> Case:
     config, batch = config.changed(dropout=DROPOUT), translation_batch(config.vocabulary)
-    source, target, given = batch.source, batch.target, _moved_right(batch.target)
+    source, target, given = batch.source, batch.target, _shift_right(batch.target)
     exists = (source != PAD).long()
 
     def loss(logits: Tensor) -> Tensor:
@@ -73,7 +73,9 @@ def _translation(name: str, config: ModelConfig, compiled: bool) -> Case:
     ]
     ours = _Ours(lambda: build_objective("translation", build_model(config), SMOOTHING), _parallel(batch))
     operations = translation_operations(config, batch) + 6.0 * batch.tokens * _head(config)
-    return Case(name, "target tokens/s", batch.tokens, lambda: _contenders(ours, peers, compiled), operations)
+    return Case(
+        name, "target tokens/s", batch.tokens, lambda: _implementations(ours, peers, compiled), operations
+    )
 
 
 def _language(name: str, config: ModelConfig, rows: int, compiled: bool) -> Case:
@@ -96,17 +98,17 @@ def _language(name: str, config: ModelConfig, rows: int, compiled: bool) -> Case
     batch = TextBatch(ids.numpy(), next_ids.numpy(), np.ones(ids.shape, dtype=bool))
     ours = _Ours(lambda: build_objective("writing", build_model(config)), batch)
     operations = language_operations(config, ids.numel()) + 6.0 * ids.numel() * _head(config)
-    return Case(name, "tokens/s", ids.numel(), lambda: _contenders(ours, peers, compiled), operations)
+    return Case(name, "tokens/s", ids.numel(), lambda: _implementations(ours, peers, compiled), operations)
 
 
 class _Ours:
-    """What `regard train` does at a step, with the settings that the peers have too."""
+    """A training step of `regard train` with the settings of the peers."""
 
     def __init__(self, make: Callable[[], Objective], batch: ParallelBatch | TextBatch):
         self._make, self._batch = make, batch
         self._settings = TrainingSettings(optimizer="adamw", clip=1.0)
 
-    def contender(self, compiled: bool = False, workers: int = 1) -> Contender:
+    def implementation(self, compiled: bool = False, workers: int = 1) -> Implementation:
         objective, working = self._make().train(), Workers(workers).__enter__()
         pieces = self._batch.split(workers)
         optimizer = build_optimizer(objective, self._settings)
@@ -124,24 +126,24 @@ class _Ours:
             optimizer.zero_grad()
 
         setting = COMPILED if compiled else "" if workers == 1 else f"{workers} workers"
-        return Contender(OURS, step, setting, leave=lambda: working.__exit__(None, None, None))
+        return Implementation(OURS, step, setting, close=lambda: working.__exit__(None, None, None))
 
 
-def _contenders(ours: _Ours, peers: list[Peer], compiled: bool) -> list[Contender]:
-    contenders = [ours.contender()]
+def _implementations(ours: _Ours, peers: list[Peer], compiled: bool) -> list[Implementation]:
+    implementations = [ours.implementation()]
     if torch.get_num_threads() > 1:
-        contenders.append(ours.contender(workers=2))
-    contenders += [Contender(name, _step(make(), run)) for name, make, run in peers]
+        implementations.append(ours.implementation(workers=2))
+    implementations += [Implementation(name, _step(make(), run)) for name, make, run in peers]
     if compiled and has_compiler():
-        contenders.append(ours.contender(compiled=True))
-        contenders += [
-            Contender(name, _step(make(), torch.compile(run)), COMPILED) for name, make, run in peers
+        implementations.append(ours.implementation(compiled=True))
+        implementations += [
+            Implementation(name, _step(make(), torch.compile(run)), COMPILED) for name, make, run in peers
         ]
-    return contenders
+    return implementations
 
 
 def _step(model: nn.Module, run: Callable[[Any], Tensor]) -> Callable[[], None]:
-    """A peer's step as its users write it, the optimizer's settings being ours."""
+    """A peer's training step in its usual form, with our settings of the optimizer."""
     usual = TrainingSettings()
     parameters = list(model.train().parameters())
     optimizer = torch.optim.AdamW(
@@ -150,7 +152,7 @@ def _step(model: nn.Module, run: Callable[[Any], Tensor]) -> Callable[[], None]:
 
     def step() -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the peers warn about how they are called
+            warnings.simplefilter("ignore")  # of the peers
             loss = run(model)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -161,15 +163,15 @@ def _step(model: nn.Module, run: Callable[[Any], Tensor]) -> Callable[[], None]:
     return step
 
 
-def _moved_right(target: Tensor) -> Tensor:
-    """What the decoder is given: the start, then each target token but the last."""
-    moved = torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1)
-    return moved.masked_fill(target == PAD, PAD)
+def _shift_right(target: Tensor) -> Tensor:
+    """The input of the decoder: the start id, then the target without its last token."""
+    shifted = torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1)
+    return shifted.masked_fill(target == PAD, PAD)
 
 
 def _parallel(batch: TranslationBatch) -> ParallelBatch:
     source, target = batch.source.numpy(), batch.target.numpy()
-    return ParallelBatch(source, source != PAD, _moved_right(batch.target).numpy(), target, target != PAD)
+    return ParallelBatch(source, source != PAD, _shift_right(batch.target).numpy(), target, target != PAD)
 
 
 def _head(config: ModelConfig) -> int:

@@ -1,9 +1,9 @@
-"""A contender in a process of its own, which works when it is told to and sleeps in between.
+"""An implementation in its own process, which is stopped between measurements.
 
     python -m regard.bench.worker
 
-The first line it reads says who it is and what the work is; it answers with the output of one piece. Each
-further line is a turn; it answers with the seconds of a piece. It ends when there is nothing to read.
+The first line of its input names the engine and the task; the reply is the output of one call. Each further
+line starts a measurement; the reply is the seconds per call. The process ends with its input.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from regard.bench.engines import ENGINES, Task
+from regard.bench.engines import ENGINES, DecodingTask
 from regard.errors import RegardError
 
-LEAST = 0.2  # seconds of a turn: shorter pieces are done again
+MIN_SECONDS = 0.2  # of a measurement; shorter calls are repeated
 
 
 class Worker:
-    """The parent's end of a worker. While others work it is stopped, so that none of its threads spins."""
+    """The parent's handle of a worker process. It is stopped between measurements, so no thread spins."""
 
-    def __init__(self, engine: str, task: Task, threads: int):
+    def __init__(self, engine: str, task: DecodingTask, threads: int):
         self._engine = engine
         self._process = subprocess.Popen(
             [sys.executable, "-m", "regard.bench.worker"],
@@ -44,13 +44,13 @@ class Worker:
             self.close()
             raise
 
-    def turn(self) -> float:
-        """The seconds that a piece of the work took, by the worker's own clock."""
+    def measure(self) -> float:
+        """The seconds of one call, by the worker's clock."""
         self._signal("SIGCONT")
         return float(self._ask("go"))
 
     def close(self) -> None:
-        """End the process, whatever it is doing."""
+        """Kill the process."""
         self._process.kill()
         self._process.communicate()
 
@@ -60,47 +60,47 @@ class Worker:
         try:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
-            answer = self._process.stdout.readline()
+            line = self._process.stdout.readline()
         except BrokenPipeError:
-            answer = ""
+            line = ""
         self._signal("SIGSTOP")
-        told = json.loads(answer) if answer else {"failed": "it ended without a word"}
-        if isinstance(told, dict):
-            raise RegardError(f"the worker of {self._engine} has failed: {told['failed']}")
-        return told
+        reply = json.loads(line) if line else {"failed": "it ended without a reply"}
+        if isinstance(reply, dict):
+            raise RegardError(f"the worker of {self._engine} failed: {reply['failed']}")
+        return reply
 
     def _signal(self, name: str) -> None:
-        if hasattr(signal, name):  # Windows has none of them
+        if hasattr(signal, name):  # Windows does not have these signals
             self._process.send_signal(getattr(signal, name))
 
 
-def turn(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """The seconds of a piece, done as often as a turn is long."""
-    started, pieces, passed = clock(), 0, 0.0
-    while passed < LEAST:
+def measure(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """The seconds per call, with calls repeated for MIN_SECONDS."""
+    started, calls, passed = clock(), 0, 0.0
+    while passed < MIN_SECONDS:
         work()
-        pieces, passed = pieces + 1, clock() - started
-    return passed / pieces
+        calls, passed = calls + 1, clock() - started
+    return passed / calls
 
 
 def main() -> None:
-    """Be a worker."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # whatever a library prints is no answer
-    for answer in _answers(sys.stdin):
-        print(json.dumps(answer), file=answers, flush=True)
+    """Run the worker process."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # output of libraries must not mix with replies
+    for reply in _replies(sys.stdin):
+        print(json.dumps(reply), file=replies, flush=True)
 
 
-def _answers(lines: Iterable[str]) -> Iterator[Any]:
-    """The first piece's output, then the seconds of a piece for every further line; the end on a failure."""
+def _replies(lines: Iterable[str]) -> Iterator[Any]:
+    """The output of the first call, then the seconds per call for each further line, until a failure."""
     try:
-        waiting = iter(lines)
-        told = json.loads(next(waiting))
-        work = ENGINES[told["engine"]](Task(**told["task"]))
+        requests = iter(lines)
+        setup = json.loads(next(requests))
+        work = ENGINES[setup["engine"]](DecodingTask(**setup["task"]))
         yield work()
-        for _ in waiting:
-            yield turn(work)
-    except Exception as error:  # whatever a library may raise is told to the parent
+        for _ in requests:
+            yield measure(work)
+    except Exception as error:  # reported to the parent, whatever a library raises
         yield {"failed": f"{type(error).__name__}: {error}"}
 
 

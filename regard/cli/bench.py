@@ -1,4 +1,4 @@
-"""`regard bench`: side by side with peers, in one run."""
+"""`regard bench`: interleaved comparisons with other libraries."""
 
 from __future__ import annotations
 
@@ -16,78 +16,71 @@ commands = typer.Typer()
 EXAMPLES = """\b
 Examples:
   regard bench model                              forward and backward of all shapes, eager
-  regard bench train --case mt-tiny --compiled    whole training steps, compiled twins beside
-  regard bench decode --case tiny-1 --json        decoding, an object a line for programs
-  regard bench train --case mt-tiny --profile     and where our own time goes
+  regard bench train --case mt-tiny --compiled    training steps, also with torch.compile
+  regard bench decode --case tiny-1 --json        decoding, one JSON object per case
+  regard bench train --case mt-tiny --profile     with a profile of Regard's step
 """
 
 bench = typer.Typer(
-    help="Measure Regard beside its peers, taking turns in one run.", epilog=EXAMPLES, no_args_is_help=True
+    help="Compare the speed of Regard with other libraries, interleaved in one run.",
+    epilog=EXAMPLES,
+    no_args_is_help=True,
 )
 commands.add_typer(bench, name="bench")
 
-Cases = Annotated[list[str] | None, typer.Option("--case", help="A shape; may be given again.")]
-Turns = Annotated[int, typer.Option(min=4, max=1000, help="Turns each contender takes.")]
-Threads = Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")]
-Compiled = Annotated[bool, typer.Option(help="Also compiled twins; takes minutes.")]
-Profile = Annotated[bool, typer.Option("--profile", help="Show where our own time goes.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print an object a line for programs.")]
+Cases = Annotated[list[str] | None, typer.Option("--case", help="A shape; repeat the option for several.")]
+Rounds = Annotated[int, typer.Option(min=4, max=1000, help="Measurements of each library.")]
+Threads = Annotated[int, typer.Option(min=0, help="Threads; 0 keeps torch's default.")]
+Compiled = Annotated[bool, typer.Option(help="Also measure with torch.compile; takes minutes.")]
+Profile = Annotated[bool, typer.Option("--profile", help="Print a profile of Regard's operations.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
-@bench.command(epilog=EXAMPLES)
-def model(
-    case: Cases = None,
-    turns: Turns = 9,
-    threads: Threads = 0,
-    compiled: Compiled = False,
-    profile: Profile = False,
-    as_json: AsJson = False,
-) -> None:
-    """Forward and backward of the stack, beside torch.nn.Transformer and transformers."""
-    from regard.bench import model as room
-    from regard.bench.report import our_work
+def _add_comparison(name: str, summary: str) -> None:
+    """Add a command that measures the cases of regard.bench.NAME."""
 
-    _set_threads(threads)
-    _run(room.cases(compiled), case, turns, as_json, our_work if profile else None)
+    @bench.command(name, help=summary, epilog=EXAMPLES)
+    def compare(
+        case: Cases = None,
+        rounds: Rounds = 9,
+        threads: Threads = 0,
+        compiled: Compiled = False,
+        profile: Profile = False,
+        as_json: AsJson = False,
+    ) -> None:
+        from importlib import import_module
+
+        from regard.bench.report import our_work
+
+        _set_threads(threads)
+        cases = import_module(f"regard.bench.{name}").cases(compiled)
+        _run(cases, case, rounds, as_json, our_work if profile else None)
 
 
-@bench.command(epilog=EXAMPLES)
-def train(
-    case: Cases = None,
-    turns: Turns = 9,
-    threads: Threads = 0,
-    compiled: Compiled = False,
-    profile: Profile = False,
-    as_json: AsJson = False,
-) -> None:
-    """Whole training steps, beside torch.nn.Transformer, transformers and a plain GPT loop."""
-    from regard.bench import train as room
-    from regard.bench.report import our_work
-
-    _set_threads(threads)
-    _run(room.cases(compiled), case, turns, as_json, our_work if profile else None)
+_add_comparison("model", "Forward and backward, beside torch.nn.Transformer and transformers.")
+_add_comparison("train", "Training steps, beside torch.nn.Transformer, transformers, a plain GPT.")
 
 
 @bench.command(epilog=EXAMPLES)
 def decode(
     case: Cases = None,
-    turns: Turns = 9,
+    rounds: Rounds = 9,
     threads: Threads = 0,
-    engine: Annotated[str, typer.Option(help="What our search runs on.")] = "torch",
-    shorten: Annotated[int, typer.Option(min=1, help="Divide the length of outputs, to try it out.")] = 1,
+    engine: Annotated[str, typer.Option(help="The engine of our search.")] = "torch",
+    shorten: Annotated[int, typer.Option(min=1, help="Divide the length of outputs, for a short try.")] = 1,
     profile: Profile = False,
     as_json: AsJson = False,
 ) -> None:
-    """Decoding and encoding, beside transformers and CTranslate2, a process each."""
-    from regard.bench.decode import prepared
+    """Decoding and encoding, beside transformers and CTranslate2."""
+    from regard.bench.decode import temporary_bench
 
-    with prepared(_set_threads(threads), engine, shorten) as room:
-        work = (lambda one: room.work(one.name)) if profile else None
-        _run(room.cases(), case, turns, as_json, work)
+    with temporary_bench(_set_threads(threads), engine, shorten) as decoding:
+        work = (lambda profiled: decoding.work(profiled.name)) if profile else None
+        _run(decoding.cases(), case, rounds, as_json, work)
 
 
 def _set_threads(threads: int) -> int:
-    """Make torch compute with so many, if any number is given; how many there are then."""
+    """Set torch's threads unless 0 is passed, and return their number."""
     import torch
 
     if threads:
@@ -98,23 +91,23 @@ def _set_threads(threads: int) -> int:
 def _run(
     cases: list[Case],
     names: list[str] | None,
-    turns: int,
+    rounds: int,
     as_json: bool,
     profiled: Callable[[Case], Callable[[], Any]] | None,
 ) -> None:
-    """Let the chosen cases take their turns, print what comes of each, and profile our own work if asked."""
+    """Measure the chosen cases, print each outcome, and profile our implementation if requested."""
     from regard.bench import report
-    from regard.bench.interleaved import take_turns
-    from regard.bench.report import heading, line
+    from regard.bench.interleaved import run_interleaved
+    from regard.bench.report import format_outcome, heading
     from regard.registry import Registry
 
-    known = Registry("case", {found.name: found for found in cases})
+    known = Registry("case", {known_case.name: known_case for known_case in cases})
     chosen = [known.find(name) for name in names or known]
     peak = report.gemm_speed()
     if not as_json:
         print(heading(_set_threads(0), peak))
-    for one in chosen:
-        outcome = take_turns(one, turns)
-        print(json.dumps(outcome.as_dict()) if as_json else line(outcome, peak), flush=True)
+    for case in chosen:
+        outcome = run_interleaved(case, rounds)
+        print(json.dumps(outcome.as_dict()) if as_json else format_outcome(outcome, peak), flush=True)
         if profiled:
-            print(report.profile(profiled(one)))
+            print(report.profile(profiled(case)))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from regard.bench import decode
-from regard.bench.engines import ENGINES, Task
+from regard.bench.engines import ENGINES, DecodingTask
 from regard.bench.folders import Shape, random_model, write_all
 from regard.bench.interleaved import OURS
-from regard.bench.worker import Worker, turn
+from regard.bench.worker import Worker, measure
 from regard.errors import RegardError, UnknownName
 from regard.model.config import ModelConfig
 
@@ -24,7 +24,7 @@ SHAPES = {
         "marian",
         ModelConfig(positions="sinusoidal-halves", head_bias=True, feed_forward="silu", **SMALL),
     ),
-    "writing": Shape("small", "gpt2", ModelConfig.named("gpt-2", **SMALL)),
+    "generation": Shape("small", "gpt2", ModelConfig.named("gpt-2", **SMALL)),
     "encoding": Shape("small", "bert", ModelConfig.named("bert-base", output="pooled", **SMALL)),
 }
 WITH_CTRANSLATE2 = pytest.mark.skipif(not find_spec("ctranslate2"), reason="no ctranslate2 here")
@@ -45,13 +45,13 @@ def folders(shape, tmp_path_factory):
 
 def work(shape, folder, beams=1):
     length = 0 if shape.kind == "encoding" else 6
-    return decode._in(folder, decode._task(shape, 5, beams, 7, length))
+    return decode._in_folder(folder, decode._task(shape, 5, beams, 7, length))
 
 
 def test_transformers_says_what_we_say(shape, folders):
     ours = ENGINES["regard"](work(shape, folders["regard"]))()
     theirs = ENGINES["transformers"](work(shape, folders["transformers"]))()
-    assert decode.agree(ours, theirs) == 1.0
+    assert decode.output_agreement(ours, theirs) == 1.0
     assert {len(row) for row in ours} == {48 if shape.kind == "encoding" else 6}
     assert len({number for row in ours for number in row}) > 5  # repeating one id would prove little
 
@@ -62,7 +62,7 @@ def test_ctranslate2_says_what_we_say(shape, folders):
         pytest.skip("the command is tried with a translation model")
     worker = Worker("ctranslate2", work(shape, folders["ctranslate2"]), threads=1)
     worker.close()
-    assert decode.agree(ENGINES["regard"](work(shape, folders["regard"]))(), worker.output) == 1.0
+    assert decode.output_agreement(ENGINES["regard"](work(shape, folders["regard"]))(), worker.output) == 1.0
 
 
 def test_beams_have_the_length_that_was_asked_for(folders, shape):
@@ -73,11 +73,11 @@ def test_beams_have_the_length_that_was_asked_for(folders, shape):
 
 
 def test_a_worker_takes_turns_and_stands_still_in_between(tmp_path):
-    shape = SHAPES["writing"]
+    shape = SHAPES["generation"]
     worker = Worker("regard", work(shape, write_all(shape, tmp_path, False)["regard"]), threads=1)
     try:
-        assert worker.turn() > 0
-        assert worker.turn() > 0
+        assert worker.measure() > 0
+        assert worker.measure() > 0
         state = Path(f"/proc/{worker._process.pid}/stat")
         if state.exists():
             os.waitid(os.P_PID, worker._process.pid, os.WSTOPPED | os.WNOWAIT)
@@ -88,21 +88,21 @@ def test_a_worker_takes_turns_and_stands_still_in_between(tmp_path):
 
 
 def test_a_worker_that_fails_says_why():
-    nowhere = Task("writing", "/nowhere", [[1]], 0, 0)
-    with pytest.raises(RegardError, match=r"the worker of regard has failed: .*/nowhere"):
+    nowhere = DecodingTask("generation", "/nowhere", [[1]], 0, 0)
+    with pytest.raises(RegardError, match=r"the worker of regard failed: .*/nowhere"):
         Worker("regard", nowhere, threads=1)
 
 
 def test_a_turn_is_long_enough_to_be_measured():
     ticks = iter(range(100))
-    assert turn(lambda: None, clock=lambda: next(ticks) * 0.05) == pytest.approx(0.05)
+    assert measure(lambda: None, clock=lambda: next(ticks) * 0.05) == pytest.approx(0.05)
 
 
 def test_agreement_is_the_share_of_equal_rows():
-    assert decode.agree([[1, 2], [3, 4]], [[1, 2], [3, 5]]) == 0.5
-    assert decode.agree([[1, 2]], [[1, 2, 3]]) == 0.0
-    assert decode.agree([[0.1, 0.2]], [[0.1, 0.2004]]) == 1.0
-    assert decode.agree([[0.1, 0.2]], [[0.1, 0.21]]) == 0.0
+    assert decode.output_agreement([[1, 2], [3, 4]], [[1, 2], [3, 5]]) == 0.5
+    assert decode.output_agreement([[1, 2]], [[1, 2, 3]]) == 0.0
+    assert decode.output_agreement([[0.1, 0.2]], [[0.1, 0.2004]]) == 1.0
+    assert decode.output_agreement([[0.1, 0.2]], [[0.1, 0.21]]) == 0.0
 
 
 def test_the_shapes_are_those_of_the_plan(tmp_path):
@@ -124,41 +124,41 @@ def test_weights_differ_from_seed_to_seed_and_a_start_is_zeros():
 
 def test_a_peer_that_is_missing_is_named_and_left_out(monkeypatch, capsys):
     monkeypatch.setattr(decode, "find_spec", lambda name: None)
-    monkeypatch.setattr(decode, "SHAPES", [SHAPES["writing"]])
+    monkeypatch.setattr(decode, "SHAPES", [SHAPES["generation"]])
     monkeypatch.setattr(decode, "WORK", {"small": [(2, 1, 4, 3)]})
-    with decode.prepared(threads=1) as bench:
+    with decode.temporary_bench(threads=1) as bench:
         (case,) = bench.cases()
-        contenders = case.contenders()
-        for contender in contenders:
-            contender.leave()
-    assert [contender.title for contender in contenders] == [OURS]
+        implementations = case.implementations()
+        for implementation in implementations:
+            implementation.close()
+    assert [implementation.title for implementation in implementations] == [OURS]
     told = capsys.readouterr().err
-    assert "transformers is left out" in told
-    assert "ctranslate2 is left out" in told
+    assert "skipped: transformers" in told
+    assert "skipped: ctranslate2" in told
 
 
 def test_a_peer_that_fails_is_named_and_left_out(monkeypatch, capsys):
-    shape = SHAPES["writing"]
-    monkeypatch.setattr(decode, "libraries", lambda: ["transformers"])
+    shape = SHAPES["generation"]
+    monkeypatch.setattr(decode, "installed_peers", lambda: ["transformers"])
     monkeypatch.setattr(decode, "SHAPES", [shape])
     monkeypatch.setattr(decode, "WORK", {"small": [(2, 1, 4, 3)]})
-    with decode.prepared(threads=1) as bench:
+    with decode.temporary_bench(threads=1) as bench:
         (bench._folders(shape)["transformers"] / "model.safetensors").unlink()
-        contenders = bench.cases()[0].contenders()
-        for contender in contenders:
-            contender.leave()
-    assert [contender.title for contender in contenders] == [OURS]
-    assert "left out: the worker of transformers has failed" in capsys.readouterr().err
+        implementations = bench.cases()[0].implementations()
+        for implementation in implementations:
+            implementation.close()
+    assert [implementation.title for implementation in implementations] == [OURS]
+    assert "skipped: the worker of transformers failed" in capsys.readouterr().err
 
 
 def test_an_unknown_engine_is_answered_with_the_known():
     with pytest.raises(UnknownName, match="unknown engine 'toch'; did you mean torch"):
-        decode.prepared(1, "toch").__enter__()
+        decode.temporary_bench(1, "toch").__enter__()
 
 
 def test_the_command_prints_an_object_a_line():
     pytest.importorskip("transformers")
-    options = ["--case", "tiny-1", "--turns", "4", "--shorten", "8", "--threads", "1", "--json"]
+    options = ["--case", "tiny-1", "--rounds", "4", "--shorten", "8", "--threads", "1", "--json"]
     command = [sys.executable, "-m", "regard", "bench", "decode", *options]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
     found = json.loads(done.stdout)
@@ -168,4 +168,4 @@ def test_the_command_prints_an_object_a_line():
         assert found["agreement"]["ctranslate2 (fp32, 1 thread)"] == 1.0
         assert set(found["peers"]) == {"transformers", "ctranslate2"}
     else:
-        assert "ctranslate2 is left out" in done.stderr
+        assert "skipped: ctranslate2" in done.stderr

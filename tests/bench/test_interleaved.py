@@ -1,4 +1,4 @@
-"""Taking turns: the ratio is of neighbours in time, and a peer counts at its best."""
+"""Interleaved measurement: the ratio is taken within a round, and the best setting of a peer counts."""
 
 import itertools
 import json
@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from regard.bench.interleaved import Case, Contender, take_turns
-from regard.bench.report import line
+from regard.bench.interleaved import Case, Implementation, run_interleaved
+from regard.bench.report import format_outcome
 
 
 class FakeClock:
@@ -30,25 +30,27 @@ def case(clock, **seconds):
 
         return go
 
-    contenders = [Contender(name.partition("_")[0], work(name), name.partition("_")[2]) for name in seconds]
-    return Case("a-case", "things/s", 10.0, lambda: contenders)
+    implementations = [
+        Implementation(name.partition("_")[0], work(name), name.partition("_")[2]) for name in seconds
+    ]
+    return Case("a-case", "things/s", 10.0, lambda: implementations)
 
 
 def test_the_ratio_is_to_the_best_peer_and_to_the_best_eager_one():
     clock = FakeClock()
-    outcome = take_turns(case(clock, regard=1.0, slow=4.0, fast=2.0, fast_compiled=0.5), 9, clock)
+    outcome = run_interleaved(case(clock, regard=1.0, slow=4.0, fast=2.0, fast_compiled=0.5), 9, clock)
     assert outcome.ratio.theirs == "fast (compiled)"
     assert outcome.ratio.median == pytest.approx(0.5, rel=0.05)
     assert outcome.eager_ratio.theirs == "fast"
     assert outcome.eager_ratio.median == pytest.approx(2.0, rel=0.05)
     low, high = outcome.ratio.quartiles
     assert low <= outcome.ratio.median <= high
-    assert "best eager peer, fast: 2.0" in line(outcome, 1e9)
+    assert "best eager peer, fast: 2.0" in format_outcome(outcome, 1e9)
 
 
 def test_everybody_counts_at_its_best_setting():
     clock = FakeClock()
-    outcome = take_turns(case(clock, regard=2.0, regard_compiled=1.0, peer_a=8.0, peer_b=4.0), 7, clock)
+    outcome = run_interleaved(case(clock, regard=2.0, regard_compiled=1.0, peer_a=8.0, peer_b=4.0), 7, clock)
     found = outcome.as_dict()
     assert outcome.ratio.ours == "regard (compiled)"
     assert found["peers"] == {"peer": found["all"]["peer (b)"]}
@@ -59,31 +61,31 @@ def test_everybody_counts_at_its_best_setting():
 
 def test_without_a_peer_there_is_a_figure_and_no_ratio():
     clock = FakeClock()
-    outcome = take_turns(case(clock, regard=2.0), 4, clock)
+    outcome = run_interleaved(case(clock, regard=2.0), 4, clock)
     assert outcome.as_dict()["ratio"] is None
-    assert "no peer is here" in line(outcome, 1e9)
+    assert "no peer is installed" in format_outcome(outcome, 1e9)
 
 
 def test_a_contender_that_keeps_its_own_time_is_believed():
-    contenders = [Contender("regard", lambda: 0.5), Contender("peer", lambda: 2.0)]
-    outcome = take_turns(Case("c", "u", 1.0, lambda: contenders), turns=4)
+    implementations = [Implementation("regard", lambda: 0.5), Implementation("peer", lambda: 2.0)]
+    outcome = run_interleaved(Case("c", "u", 1.0, lambda: implementations), rounds=4)
     assert outcome.speeds == {"regard": 2.0, "peer": 0.5}
 
 
 def test_contenders_leave_even_where_one_of_them_fails():
     left = []
-    contenders = [
-        Contender("regard", lambda: None, leave=lambda: left.append("regard")),
-        Contender("peer", lambda: 1 // 0, leave=lambda: left.append("peer")),
+    implementations = [
+        Implementation("regard", lambda: None, close=lambda: left.append("regard")),
+        Implementation("peer", lambda: 1 // 0, close=lambda: left.append("peer")),
     ]
     with pytest.raises(ZeroDivisionError):
-        take_turns(Case("c", "u", 1.0, lambda: contenders))
+        run_interleaved(Case("c", "u", 1.0, lambda: implementations))
     assert left == ["regard", "peer"]
 
 
 def test_programs_get_the_agreed_object():
     clock = FakeClock()
-    found = take_turns(case(clock, regard=2.0, other=1.0), 7, clock).as_dict()
+    found = run_interleaved(case(clock, regard=2.0, other=1.0), 7, clock).as_dict()
     assert {"case", "unit", "regard", "peers", "ratio"} <= set(found)
     assert found["ratio"] == pytest.approx(0.5, rel=0.05)
     assert set(found["peers"]) == {"other"}
@@ -91,8 +93,10 @@ def test_programs_get_the_agreed_object():
 
 def test_everybody_warms_up_and_takes_every_turn():
     calls = []
-    contenders = [Contender(name, lambda name=name: calls.append(name)) for name in ("regard", "peer")]
-    take_turns(Case("c", "u", 1.0, lambda: contenders), turns=6)
+    implementations = [
+        Implementation(name, lambda name=name: calls.append(name)) for name in ("regard", "peer")
+    ]
+    run_interleaved(Case("c", "u", 1.0, lambda: implementations), rounds=6)
     assert calls.count("regard") == calls.count("peer") == 8
     assert calls[4:8] == ["regard", "peer", "peer", "regard"]
 
@@ -100,7 +104,7 @@ def test_everybody_warms_up_and_takes_every_turn():
 @pytest.mark.parametrize("room", ["model", "train"])
 def test_the_command_prints_an_object_a_line(room):
     pytest.importorskip("transformers")
-    command = [sys.executable, "-m", "regard", "bench", room, "--case", "lm-small", "--turns", "4", "--json"]
+    command = [sys.executable, "-m", "regard", "bench", room, "--case", "lm-small", "--rounds", "4", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
     found = json.loads(done.stdout)
     assert found["case"] == "lm-small"

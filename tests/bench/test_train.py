@@ -69,11 +69,11 @@ def test_every_contender_learns(monkeypatch):
         torch.Tensor, "backward", lambda self, *a, **k: (losses.append(self.item()), backward(self, *a, **k))
     )
     (case,) = bench.cases()
-    for contender in case.contenders():
+    for implementation in case.implementations():
         losses.clear()
         for _ in range(15):
-            contender.work()
-        assert losses[-1] < 0.8 * losses[0], contender.title
+            implementation.work()
+        assert losses[-1] < 0.8 * losses[0], implementation.title
 
 
 def test_the_head_counts_among_the_operations():
