@@ -30,6 +30,7 @@ lint: .venv/installed-for-tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+	$(BIN)/python tools/view/check.py
 
 format: .venv/installed-for-tests
 	$(BIN)/ruff check --fix .

@@ -22,6 +22,7 @@ export class Shell {
     this.isPage = isPage;
     this.models = [];
     this.open = new Map();
+    this.prefix = uniqueId("tabs");
     this.build();
     this.state.on(["tab", "model"], () => this.showTab());
   }
@@ -172,7 +173,6 @@ export class Shell {
   }
 
   tabId(name) {
-    this.prefix ??= uniqueId("tabs");
     return `${this.prefix}-${name}`;
   }
 

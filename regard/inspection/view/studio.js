@@ -19,6 +19,7 @@ export function start(root, source, { address = true, values = {} } = {}) {
   const state = new State({ address });
   const unchosen = Object.entries(values).filter(([name]) => state.values[name] === undefined);
   state.set(Object.fromEntries(unchosen));
+  /** @type {any} */
   const context = { state, source };
   const shell = new Shell(root, context, { isPage: address });
   const fail = (error) => shell.fail(error);

@@ -90,7 +90,12 @@ export class Choice {
   }
 }
 
-/** What is chosen, as far as the trace has it, and else what is proposed. */
+/**
+ * What is chosen, as far as the trace has it, and else what is proposed.
+ *
+ * @param {any} trace
+ * @param {any} chosen {kind, layer, head, query, key}; what is not chosen is null
+ */
 export function resolve(trace, { kind, layer, head, query, key }, proposal = null) {
   const proposed = proposal ?? trace.pinned;
   const has = trace.kinds.find(({ name }) => name === kind);

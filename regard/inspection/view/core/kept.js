@@ -50,20 +50,20 @@ export class KeptSource {
     return this.sheet("overview");
   }
 
-  async layer(id, kind, layer, words = false) {
+  async layer(_id, kind, layer, words = false) {
     const sheet = await this.sheet(`attention/${kind}/${layer}`);
     return words ? this.merged(sheet, kind) : sheet;
   }
 
-  async vectors(id, side) {
+  async vectors(_id, side) {
     return this.sheet(`vectors/${side}`);
   }
 
-  async steps(id, kind, layer, head, query) {
+  async steps(_id, kind, layer, head, query) {
     return this.sheet(`steps/${kind}/${layer}/${head}/${query}`, NO_STEPS);
   }
 
-  async next(id, position) {
+  async next(_id, position) {
     return this.sheet(`next/${position}`);
   }
 

@@ -5,7 +5,7 @@
  * @property {string} name in the address of the page
  * @property {string} title on its button
  * @property {string[]} needs requests that the source must be able to answer; see source.can
- * @property {(model: object) => boolean} fits whether the tab is of use for a model
+ * @property {(model: any) => boolean} fits whether the tab is of use for a model
  * @property {new (panel: HTMLElement, context: object) => Tab} Tab draws into its panel
  *
  * @typedef {object} Tab

@@ -12,6 +12,10 @@ const FIELDS = ["model", "text", "target", "ablate", "interventions", "snapshot"
  * at most two are on their way. An answer is taken unless a newer one was.
  */
 export class Tracing {
+  /**
+   * @param {any} source
+   * @param {{ onerror?: (error: Error | null) => void, onbusy?: (isBusy: boolean) => void }} reports
+   */
   constructor(source, { onerror = () => {}, onbusy = () => {} } = {}) {
     this.source = source;
     this.onerror = onerror;

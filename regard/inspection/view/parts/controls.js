@@ -54,7 +54,7 @@ export function tick({ label, value, onchange }) {
 }
 
 /** A choice from a list of [value, words]: {root, set(value), offer(list)}. */
-export function choice({ label, options, value, onchange }) {
+export function choice({ label, options = [], value = undefined, onchange }) {
   const id = uniqueId("choice");
   const select = make("select", { id, onchange: () => onchange(select.value) });
   const offer = (list, chosen = select.value) => {

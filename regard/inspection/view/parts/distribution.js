@@ -9,7 +9,10 @@ const MORE = 40;
 /** What may come next, as a table of bars with a sentence about it. */
 export class Distribution {
   constructor(root, { label, most = 12, onchoose = null }) {
-    Object.assign(this, { label, most, shown: most, onchoose });
+    this.label = label;
+    this.most = most;
+    this.shown = most;
+    this.onchoose = onchoose;
     this.sentence = make("p", { class: "sentence-of" });
     this.table = make("div", { class: "shares-room" });
     this.more = make("button", { type: "button", class: "quiet", onclick: () => this.showMore() });
@@ -19,7 +22,11 @@ export class Distribution {
   /** logits of all ids, their texts, {temperature, topK, topP}, the id that follows in the text (or null). */
   show({ logits, tokens, settings = {}, followed = null, label = this.label }) {
     if (logits !== this.logits) this.order = rank(logits);
-    Object.assign(this, { logits, tokens, settings, followed, label });
+    this.logits = logits;
+    this.tokens = tokens;
+    this.settings = settings;
+    this.followed = followed;
+    this.label = label;
     this.now = distribution(logits, this.order, settings);
     this.draw();
     return this.now;
@@ -66,6 +73,7 @@ export class Distribution {
     const { order, shares, plain, kept } = this.now;
     const count = Math.min(this.shown, order.length);
     const isPlain = this.isPlain();
+    /** @type {any[]} */
     const rows = Array.from(order.subarray(0, count), (id, place) => ({
       label: tokenText(this.tokens[id] ?? `id ${id}`),
       share: shares[place],
@@ -93,6 +101,7 @@ export class Distribution {
   }
 
   isPlain() {
+    /** @type {{ temperature?: number, topK?: number, topP?: number }} */
     const { temperature = 1, topK = 0, topP = 1 } = this.settings;
     return temperature === 1 && !topK && topP >= 1;
   }

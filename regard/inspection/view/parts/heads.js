@@ -19,7 +19,10 @@ export function isOff(ablate, kind, layer, head) {
 /** The thumbnails, a row for each attention of each layer: the encoder, then the decoder, the last layer first. */
 export class Heads {
   constructor(root, { onhover, onpin, onisolate, onswitch }) {
-    Object.assign(this, { onhover, onpin, onisolate, onswitch });
+    this.onhover = onhover;
+    this.onpin = onpin;
+    this.onisolate = onisolate;
+    this.onswitch = onswitch;
     this.element = make("div", { class: "heads", role: "group", "aria-label": "Heads" });
     this.thumbs = [];
     rove(this.element, ".thumb-open");
@@ -36,7 +39,8 @@ export class Heads {
     this.trace = trace;
     this.mark(pinned, ablate);
     if (overview === this.overview && shape === this.drawn) return;
-    Object.assign(this, { overview, drawn: shape });
+    this.overview = overview;
+    this.drawn = shape;
     paint(this.element, () => this.draw());
   }
 

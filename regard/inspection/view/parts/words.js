@@ -8,8 +8,10 @@ const TOLD = 0.05; // from this weight on, the number stands under the word
 
 /** One side of a trace as a list of words that can be pointed at and pinned. */
 export class Words {
-  constructor(root, { label, short, onhover, onpin, onisolate }) {
-    Object.assign(this, { onhover, onpin, onisolate });
+  constructor(root, { label, short, onhover, onpin, onisolate = (_place) => {} }) {
+    this.onhover = onhover;
+    this.onpin = onpin;
+    this.onisolate = onisolate;
     this.parts = [];
     this.list = make("ul", { class: "words", "aria-label": label });
     rove(this.list, "button");
@@ -87,7 +89,7 @@ export class Words {
       tabindex: place ? "-1" : "0",
       class: `word${isMark(part) ? " special" : ""}${isUnknown ? " unknown" : ""}${isLoose ? " joined" : ""}`,
       onclick: () => this.onpin(place),
-      ondblclick: () => this.onisolate?.(place),
+      ondblclick: () => this.onisolate(place),
       onpointerenter: () => this.onhover(place),
       onfocus: () => this.onhover(place),
       onblur: () => this.onhover(null),

@@ -16,7 +16,9 @@ export class Columns {
 
   show({ word, columns, heads, visible, current }) {
     this.cells = [];
-    Object.assign(this, { words: columns, heads, visible });
+    this.words = columns;
+    this.heads = heads;
+    this.visible = visible;
     const places = this.places(columns, heads);
     const left = columns.length - places.length;
     const note = left > 0 ? ` The ${places.length} words with the most weight; ${left} are left out.` : "";

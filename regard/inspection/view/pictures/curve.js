@@ -9,7 +9,7 @@ const ROOM = { left: 46, right: 14, top: 14, bottom: 34 };
 
 /** A curve in root; show(course, at) as often as needed, onpick(step) when a checkpoint is clicked. */
 export class LossCurve {
-  constructor(root, { onpick = () => {} } = {}) {
+  constructor(root, { onpick = (_step) => {} } = {}) {
     this.onpick = onpick;
     this.width = 640;
     this.drawing = svg("svg", {
@@ -31,7 +31,8 @@ export class LossCurve {
   }
 
   show(course, at) {
-    Object.assign(this, { course, at });
+    this.course = course;
+    this.at = at;
     this.draw();
   }
 

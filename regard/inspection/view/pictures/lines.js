@@ -16,7 +16,9 @@ const WIDTH = 300;
  */
 export class Lines {
   constructor(root, { onhover, onpin, onisolate, onrelease }) {
-    Object.assign(this, { onhover, onpin, onisolate });
+    this.onhover = onhover;
+    this.onpin = onpin;
+    this.onisolate = onisolate;
     this.asking = make("ul", { class: "lines-words asking", "aria-label": "Words that ask" });
     this.answering = make("ul", { class: "lines-words answering", "aria-label": "Words that answer" });
     this.room = make("div", { class: "lines-curves" });
@@ -27,7 +29,11 @@ export class Lines {
   }
 
   show({ rows, columns, heads, pinned, isolated }) {
-    Object.assign(this, { rows, columns, heads, pinned, isolated });
+    this.rows = rows;
+    this.columns = columns;
+    this.heads = heads;
+    this.pinned = pinned;
+    this.isolated = isolated;
     this.buttons = rows.map((text, row) => this.word(text, row));
     fill(this.asking, this.buttons.map((button) => make("li", {}, button)));
     fill(this.answering, columns.map((text) => make("li", {}, make("span", { dir: "auto", text }))));

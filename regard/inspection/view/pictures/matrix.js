@@ -19,9 +19,23 @@ const PLAIN = { numbers: "telling", decimals: 2, signed: false, largest: null, i
  * rowIdea, columnIdea   whose colour the labels have: "query", "key", "value", "output", "ink"
  */
 export class Matrix {
+  /**
+   * @param {HTMLElement} root
+   * @param {any} options
+   */
   constructor(root, { label, describe = plainSentence, height = null, rowIdea = "query", columnIdea = "key" }) {
-    Object.assign(this, { root, describe, height, rowIdea, columnIdea });
-    this.onhover = this.onpin = this.onisolate = this.onrelease = () => {};
+    this.root = root;
+    this.describe = describe;
+    this.height = height;
+    this.rowIdea = rowIdea;
+    this.columnIdea = columnIdea;
+    /** @type {(cell: any) => void} */
+    this.onhover = () => {};
+    /** @type {(cell: any) => void} */
+    this.onpin = () => {};
+    /** @type {(cell: any) => void} */
+    this.onisolate = () => {};
+    this.onrelease = () => {};
     this.picture = this.plan = this.hovered = this.isolated = this.pinned = null;
     this.enlarged = this.turned = false;
     this.grid = new Grid({
@@ -53,10 +67,9 @@ export class Matrix {
     };
     const picture = turned ? transposed(given) : given;
     this.turned = turned;
-    this.picture = { ...PLAIN, ...look, ...picture };
+    const [rowIdea, columnIdea] = turned ? [this.columnIdea, this.rowIdea] : [this.rowIdea, this.columnIdea];
+    this.picture = { ...PLAIN, ...look, ...picture, rowIdea, columnIdea };
     this.picture.largest ??= largestOf(picture.weights);
-    this.picture.rowIdea = turned ? this.columnIdea : this.rowIdea;
-    this.picture.columnIdea = turned ? this.rowIdea : this.columnIdea;
     this.pinned = pinned && this.swapped(pinned);
     this.isolated = turned ? null : isolated;
     this.hovered = null;

@@ -88,6 +88,10 @@ async function arrival(root, isThere, announce) {
 }
 
 // What stands above a picture, the sentences that it is of, and what is said of it.
+/**
+ * @param {HTMLElement} root
+ * @param {any} picture
+ */
 function told(root, { name, title }) {
   const card = root.closest(".panel");
   const text = (selector) => card?.querySelector(selector)?.textContent || null;
@@ -151,6 +155,7 @@ async function copyLink(link, announce) {
 
 // What was typed may hold signs that no XML may; they become the sign for an unknown one.
 function serialised(drawing) {
+  // eslint-disable-next-line no-control-regex
   const forbidden = /[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g;
   return new XMLSerializer().serializeToString(drawing).replace(forbidden, "\uFFFD");
 }

@@ -16,6 +16,7 @@ const PLAIN = {
   key: null,
 };
 
+/** @type {{ title: string, words: any, state: (model: any) => any, note?: any, show?: any, prepare?: any, fits?: (model: any) => boolean }[]} */
 const STOPS = [
   {
     title: "Words become vectors",

@@ -7,7 +7,11 @@ import { stopsFor } from "./stops.js";
 /** The button in the header and the card; `context` is what every tab is given. */
 export class Tour {
   constructor(root, context) {
-    Object.assign(this, context, { root, number: null });
+    this.state = context.state;
+    this.source = context.source;
+    this.model = context.model;
+    this.root = root;
+    this.number = null;
     this.opener = button("Tour", () => this.begin(), { class: "quiet" });
     this.title = make("h2", { id: uniqueId("tour"), tabindex: "-1" });
     this.text = make("div", { class: "tour-text" });

@@ -180,7 +180,9 @@ class ByHandTab {
 
   lay(example, cells, layout) {
     if (example !== this.example) this.before = null;
-    Object.assign(this, { example, layout, typed: { ...cells } });
+    this.example = example;
+    this.layout = layout;
+    this.typed = { ...cells };
     choose(this.presets, example.letter);
     this.story.textContent = example.story;
     const { given } = withCells(example.given, cells);

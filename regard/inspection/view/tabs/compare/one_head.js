@@ -14,7 +14,8 @@ const COLUMNS = ["word", "first", "second", "change"];
 export class CompareOne {
   constructor({ state, announce, onopen }) {
     const { element, heading, body, foot } = panel({ title: "One head", class: "compare-one" });
-    Object.assign(this, { element, heading });
+    this.element = element;
+    this.heading = heading;
     this.room = make("div", {});
     body.append(this.room, make("div", { class: "buttons" }, button("Open this head in Inspect", onopen)));
     offerSaves(foot, {
@@ -27,7 +28,8 @@ export class CompareOne {
   }
 
   show(change, labels, watched) {
-    Object.assign(this, { change, labels });
+    this.change = change;
+    this.labels = labels;
     this.heading.textContent = `${headName(change)}: ${digits(change.distance, 3)} of the attention moved`;
     const largest = Math.max(0.01, ...differenceOf(change).map(Math.abs));
     const caption = `What “${watched}” looks at in both sentences`;

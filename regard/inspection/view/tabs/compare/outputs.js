@@ -17,7 +17,8 @@ const CAPTIONS = {
 /** The panel; show(answer) as often as needed. */
 export class CompareOutputs {
   constructor({ model, state, announce }) {
-    Object.assign(this, { model, rows: null });
+    this.model = model;
+    this.rows = null;
     const { element, body, foot } = panel({ title: "What the model makes of them", class: "compare-outputs" });
     this.element = element;
     this.outputs = make("div", { class: "outputs" });

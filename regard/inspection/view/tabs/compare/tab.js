@@ -22,9 +22,17 @@ const PAUSE = 150;
 /** Two sentences side by side. */
 class CompareTab {
   constructor(root, context) {
-    Object.assign(this, context);
+    this.state = context.state;
+    this.source = context.source;
+    this.announce = context.announce;
+    this.fail = context.fail;
+    this.model = context.model;
+    this.trace = context.trace;
     this.turns = new Turns(this.fail);
     this.chosen = 0;
+    this.answer = null;
+    this.watched = "";
+    this.isCausal = false;
     this.build(root);
     this.state.on(["text", "second", "model", "ablate", "watched", "snapshot"], () => this.refreshSoon());
     this.trace.on(() => this.refreshSoon());
@@ -50,6 +58,10 @@ class CompareTab {
     this.callOff?.();
   }
 
+  /**
+   * @param {string[]} pair
+   * @param {object} others what else is set with the pair
+   */
   takePair([first, second], others = { watched: null }) {
     const isTurned = second === this.state.get("text");
     this.state.set(

@@ -15,7 +15,11 @@ const IN_TRAINING = "The demo model is being trained";
 /** The panel, a tab of its own; `reload` is called once the model can be used. */
 class DemoPanel {
   constructor(root, { source, announce, fail, reload, model }) {
-    Object.assign(this, { source, announce, fail, reload, model });
+    this.source = source;
+    this.announce = announce;
+    this.fail = fail;
+    this.reload = reload;
+    this.model = model;
     this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.starter = button("Train it now", () => this.begin(), { class: "primary" });

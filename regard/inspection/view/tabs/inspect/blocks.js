@@ -9,7 +9,8 @@ const SHORT = { encoder: "self", decoder: "self", cross: "cross" };
 /** The map; pick(kind, layer) when a person picks an attention, descend() when they pick the words below. */
 export class Blocks {
   constructor(root, { onpick, ondescend }) {
-    Object.assign(this, { onpick, ondescend });
+    this.onpick = onpick;
+    this.ondescend = ondescend;
     this.element = make("div", { class: "blocks", role: "group", "aria-label": "The stack, as a map of blocks" });
     rove(this.element, "button");
     root.append(this.element);

@@ -20,19 +20,23 @@ const MOST_INTERVENTIONS = 64;
 /** The panel; show({kind, layer, head, query}) whenever another row is looked at. */
 export class InterventionPanel {
   constructor(root, context) {
-    Object.assign(this, context);
+    this.state = context.state;
+    this.source = context.source;
+    this.announce = context.announce;
+    this.fail = context.fail;
     this.turns = new Turns(this.fail);
     this.history = [];
     this.moved = 0;
-    this.build(root);
+    this.build(root, context);
     this.state.on(["text", "model", "target"], (changed) => this.forget(changed));
     this.state.on(["interventions"], () => this.place && this.show(this.place));
     this.state.on(["takefrom", "giveto"], () => this.words && this.offerWords());
   }
 
-  build(root) {
+  build(root, context) {
     const { element, heading, body, foot } = panel({ title: "Intervene on attention", class: "intervention" });
-    Object.assign(this, { element, heading });
+    this.element = element;
+    this.heading = heading;
     this.from = choice({ label: "Take from", options: [], onchange: () => this.chooseWords() });
     this.to = choice({ label: "give to", options: [], onchange: () => this.chooseWords() });
     this.scope = choice({
@@ -54,7 +58,7 @@ export class InterventionPanel {
     this.undoer = button("Undo", () => this.undo());
     this.resetter = button("Reset", () => this.reset());
     this.decider = button("Go to where it is decided", () => this.goToDecision(), { hidden: true });
-    this.outcome = new InterventionOutcome(this);
+    this.outcome = new InterventionOutcome(context);
     const controls = make("div", { class: "controls" }, this.from.root, this.to.root, this.scope.root);
     body.append(
       controls,
@@ -114,7 +118,11 @@ export class InterventionPanel {
       { length: base.heads },
       (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(weights, head)[query]) }),
     );
-    Object.assign(this, { base, name, words, originals, asking: base.sides[queries].tokens[query].text });
+    this.base = base;
+    this.name = name;
+    this.words = words;
+    this.originals = originals;
+    this.asking = base.sides[queries].tokens[query].text;
     if (!isOther) return;
     this.offerScopes();
     this.offerWords();
@@ -244,7 +252,8 @@ export class InterventionPanel {
   change(interventions, control) {
     const isSameMove = control === this.control && performance.now() - this.changed < SAME_MOVE;
     if (!isSameMove) this.history.push(this.state.get("interventions"));
-    Object.assign(this, { control, changed: performance.now() });
+    this.control = control;
+    this.changed = performance.now();
     this.state.set({ interventions });
   }
 

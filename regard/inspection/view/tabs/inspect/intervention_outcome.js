@@ -11,7 +11,10 @@ const MOST_NUMBERS = 600_000; // logits that are read again for each interventio
 /** The rivals' probabilities; show({base, request, interventions}) whenever something was changed. */
 export class InterventionOutcome {
   constructor({ source, trace, model, announce }) {
-    Object.assign(this, { source, tracing: trace, model, announce });
+    this.source = source;
+    this.tracing = trace;
+    this.model = model;
+    this.announce = announce;
     this.place = choice({ label: "Look at the word after", options: [], onchange: () => this.choosePlace() });
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.bars = make("div", { class: "shares-room" });
@@ -36,7 +39,9 @@ export class InterventionOutcome {
     const same = { ...request, interventions, ...this.sameOutput(base) };
     const now = await this.logits(interventions.length ? await this.source.trace(same) : base);
     if (!isNewest()) return;
-    Object.assign(this, { tokens, interventions, now });
+    this.tokens = tokens;
+    this.interventions = interventions;
+    this.now = now;
     if (interventions.length && !this.isChosen && !this.fork) this.rivals = this.placed(widestChange(this.before, now));
     this.redraw();
   }
@@ -60,7 +65,13 @@ export class InterventionOutcome {
     const places = this.placesIn(side.tokens, fork);
     const before = await this.logits(base, places);
     if (this.base !== base) return;
-    Object.assign(this, { fork, side, places, before, isChosen: false, rivals: null, now: null });
+    this.fork = fork;
+    this.side = side;
+    this.places = places;
+    this.before = before;
+    this.isChosen = false;
+    this.rivals = null;
+    this.now = null;
     if (!places.length) return;
     this.rivals = this.fork ?? this.placed(closestRace(this.before));
     const name = ({ special, text }) => (special ? text : wordText(text));

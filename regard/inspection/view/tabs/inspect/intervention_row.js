@@ -15,9 +15,11 @@ export class InterventionRow {
 
   show({ words, original, row }) {
     const [before, now] = [original, row].map((weights) => sharesOf(weights, words));
-    Object.assign(this, { words, before, now });
+    this.words = words;
+    this.before = before;
+    this.now = now;
     const heads = ["word", "the model's own", "now", "bar"].map((text) => make("th", { scope: "col", text }));
-    const active = document.activeElement?.dataset?.interventionWord;
+    const active = /** @type {HTMLElement | null} */ (document.activeElement)?.dataset?.interventionWord;
     const table = make(
       "table",
       { class: "intervention-table" },

@@ -24,7 +24,10 @@ const LATER =
 /** The panel in the middle of the page. */
 export class Picture {
   constructor({ state, source, announce, fail, onhover, onpin, onisolate, onrelease, onhead, onswitch }) {
-    Object.assign(this, { state, source, onhover, onhead });
+    this.state = state;
+    this.source = source;
+    this.onhover = onhover;
+    this.onhead = onhead;
     this.card = panel({ title: "Attention", class: "picture" });
     this.element = this.card.element;
     this.kinds = segments({
@@ -94,7 +97,8 @@ export class Picture {
 
   /** Draw a scene. */
   show(scene, isolated) {
-    Object.assign(this, { scene, isolated });
+    this.scene = scene;
+    this.isolated = isolated;
     const { kind, layer, head, trace } = scene;
     const out = isOff(trace.ablated, kind, layer, head) ? " (switched off)" : "";
     this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}${out}`;

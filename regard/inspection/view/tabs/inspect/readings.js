@@ -13,7 +13,9 @@ const SIDES = {
 /** The lists of words; `onhover(row, column)`, `onpin(part)` as a choice takes it, `onisolate(row)`. */
 export class Readings {
   constructor({ onhover, onpin, onisolate }) {
-    Object.assign(this, { onhover, onpin, onisolate });
+    this.onhover = onhover;
+    this.onpin = onpin;
+    this.onisolate = onisolate;
     this.element = make("div", { class: "readings" });
     this.notes = make("p", { class: "notes" });
     this.words = {};

@@ -17,7 +17,9 @@ export function flipped(ablate, part) {
 /** The panel; show(trace, scene) after each drawing. */
 export class Switches {
   constructor({ state, source, fail }) {
-    Object.assign(this, { state, source, fail });
+    this.state = state;
+    this.source = source;
+    this.fail = fail;
     this.card = panel({ title: "What switching off does", class: "switches" });
     this.element = this.card.element;
     this.sentence = make("p", { class: "ablation", "aria-live": "polite" });

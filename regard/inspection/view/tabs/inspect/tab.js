@@ -24,7 +24,18 @@ const LATER = 200; // milliseconds of rest before what stands further down is dr
 /** The tab. */
 class InspectTab {
   constructor(root, context) {
-    Object.assign(this, context, { context, root, isShown: false, drawn: 0, isolated: null, previous: null });
+    this.state = context.state;
+    this.source = context.source;
+    this.announce = context.announce;
+    this.fail = context.fail;
+    this.model = context.model;
+    this.trace = context.trace;
+    this.context = context;
+    this.root = root;
+    this.isShown = false;
+    this.drawn = 0;
+    this.isolated = null;
+    this.previous = null;
     this.choice = new Choice(this.state, this.trace);
     this.build();
     this.trace.on((trace) => this.arrived(trace));

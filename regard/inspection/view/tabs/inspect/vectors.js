@@ -19,7 +19,9 @@ const NAMES = { embeddings: "Embeddings", positions: "Positions", sum: "Sum" };
 /** The panel; show(trace, side, position) draws the vectors of one side and one of its tokens. */
 export class Vectors {
   constructor({ state, source, announce, fail }) {
-    Object.assign(this, { source, fail, shown: "positions" });
+    this.source = source;
+    this.fail = fail;
+    this.shown = "positions";
     this.card = panel({ title: "Words as vectors", class: "vectors" });
     this.element = this.card.element;
     this.strips = make("div", {});

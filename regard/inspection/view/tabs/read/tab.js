@@ -20,7 +20,12 @@ const TOP = 10;
 /** Fill and classify. */
 class ReadTab {
   constructor(root, context) {
-    Object.assign(this, context);
+    this.state = context.state;
+    this.source = context.source;
+    this.announce = context.announce;
+    this.fail = context.fail;
+    this.model = context.model;
+    this.trace = context.trace;
     this.turns = new Turns(this.fail);
     this.build(root);
     this.trace.on(() => this.refresh());

@@ -21,8 +21,14 @@ const PAUSE = 2000; // between two looks at a run that goes on
 /** Through training. */
 class TrainingTab {
   constructor(root, context) {
-    Object.assign(this, context);
+    this.state = context.state;
+    this.source = context.source;
+    this.announce = context.announce;
+    this.fail = context.fail;
+    this.model = context.model;
+    this.trace = context.trace;
     this.turns = new Turns(this.fail);
+    this.seen = new Map();
     this.build(root);
     this.trace.on(() => this.isShown && this.draw());
     this.state.on(["checkpoint", "kind", "layer", "head"], () => this.isShown && this.draw());
@@ -214,7 +220,6 @@ class TrainingTab {
     const { current } = this.trace;
     const request = { ...requestOf(this.state), interventions: [], snapshot: step };
     const name = JSON.stringify([request, place.kind, place.layer, current.trace]);
-    this.seen ??= new Map();
     if (!this.seen.has(name)) {
       if (this.seen.size > 200) this.seen.clear();
       const answer = this.read(request, place, current);

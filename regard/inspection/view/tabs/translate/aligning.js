@@ -13,7 +13,8 @@ import { average, bestHead, rowsOf, wordRows } from "../../core/alignment.js";
 /** The panel; show(trace) as often as needed. */
 export class AlignmentPanel {
   constructor({ state, source, announce }) {
-    Object.assign(this, { state, source });
+    this.state = state;
+    this.source = source;
     const { element, body, foot } = panel({ title: "Which word came from which", class: "alignment" });
     this.element = element;
     this.saying = make("p", { class: "sentence-of" });

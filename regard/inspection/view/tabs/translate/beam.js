@@ -13,7 +13,9 @@ const FEW = 3;
 /** The panel; refresh() asks for the tree of the text that the state holds. */
 export class BeamPanel {
   constructor({ state, source, announce, fail, model }) {
-    Object.assign(this, { state, source, model });
+    this.state = state;
+    this.source = source;
+    this.model = model;
     this.turns = new Turns(fail);
     const { element, body, foot } = panel({ title: "The beam: several translations at once", class: "beam" });
     this.element = element;

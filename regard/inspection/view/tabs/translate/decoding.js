@@ -13,7 +13,10 @@ const PACE = 1200; // milliseconds for each word while it plays
 /** The panel; show(trace, alignment) as often as needed. */
 export class DecodingPanel {
   constructor({ state, source, announce, fail }) {
-    Object.assign(this, { state, source, announce, fail });
+    this.state = state;
+    this.source = source;
+    this.announce = announce;
+    this.fail = fail;
     const { element, body, foot } = panel({ title: "The decoder, word by word", class: "decoding" });
     this.element = element;
     this.back = button("Back", () => this.go(this.step - 1));

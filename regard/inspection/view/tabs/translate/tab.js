@@ -11,7 +11,11 @@ import { isReady } from "../../core/tab.js";
 /** Translate and watch. */
 class TranslateTab {
   constructor(root, context) {
-    Object.assign(this, context);
+    this.state = context.state;
+    this.source = context.source;
+    this.fail = context.fail;
+    this.model = context.model;
+    this.trace = context.trace;
     this.turns = new Turns(this.fail);
     this.alignment = new AlignmentPanel(context);
     this.decoding = new DecodingPanel(context);

@@ -13,7 +13,7 @@ const KEYS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown:
 
 /** A tree in root; show(nodes) as often as needed, onselect(node) hears what is looked at. */
 export class Tree {
-  constructor(root, { onselect = () => {} } = {}) {
+  constructor(root, { onselect = (_node) => {} } = {}) {
     this.onselect = onselect;
     this.most = 3;
     this.selected = 0;
@@ -33,7 +33,11 @@ export class Tree {
     const isOther = nodes !== this.nodes;
     // A space before letters belongs to a piece; before a mark alone, as in " ?", it is only French.
     const isSpaced = nodes.some(({ text }) => /^ \p{L}/u.test(text));
-    Object.assign(this, { nodes, most, isSpaced, layout: layOut(nodes, most), best: bestPath(nodes) });
+    this.nodes = nodes;
+    this.most = most;
+    this.isSpaced = isSpaced;
+    this.layout = layOut(nodes, most);
+    this.best = bestPath(nodes);
     if (isOther || !this.placeOf(this.selected)) this.selected = nodes.find((node) => node.place === 0)?.number ?? 0;
     this.draw();
     this.tell();

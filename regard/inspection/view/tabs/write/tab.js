@@ -21,7 +21,12 @@ const TEMPERATURE =
 /** The next word, and writing with it. */
 class WriteTab {
   constructor(root, context) {
-    Object.assign(this, context);
+    this.state = context.state;
+    this.source = context.source;
+    this.announce = context.announce;
+    this.fail = context.fail;
+    this.model = context.model;
+    this.trace = context.trace;
     this.writing = new Writing(context);
     this.turns = new Turns(this.fail);
     this.lastClick = Promise.resolve();
@@ -179,7 +184,13 @@ class WriteTab {
     const { logits, meta } = await this.writing.after(at, beginning);
     if (!isNewest()) return;
     const followed = chips[at + 1]?.id ?? null;
-    Object.assign(this, { tokens, chipsShown: chips, at, beginning, logits, meta, followed });
+    this.tokens = tokens;
+    this.chipsShown = chips;
+    this.at = at;
+    this.beginning = beginning;
+    this.logits = logits;
+    this.meta = meta;
+    this.followed = followed;
     this.recompute();
   }
 

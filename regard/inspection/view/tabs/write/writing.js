@@ -18,7 +18,10 @@ export function writeIds(ids) {
 /** Text being written with a model. */
 export class Writing {
   constructor({ state, source, trace, model }) {
-    Object.assign(this, { state, source, trace, model });
+    this.state = state;
+    this.source = source;
+    this.trace = trace;
+    this.model = model;
     this.answers = new Map();
   }
 
