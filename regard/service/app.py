@@ -1,7 +1,7 @@
-"""The application: who may ask, what every answer carries, and mistakes as one sentence.
+"""The application: access checks, response headers, and errors as one sentence.
 
-It answers on this machine alone. A name that leads here from elsewhere (Host) and a page of another host
-(Origin) are refused, so that no page on the web can reach a model through the reader's own browser.
+It serves this machine only. Requests with another Host or a foreign Origin are rejected, so that no website
+can reach a model through the user's browser.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError, UsageError
-from regard.service.http_errors import NotThere, Refused, TooLarge
+from regard.service.http_errors import RequestError, TooLarge
 
 log = logging.getLogger("regard.service")
 
@@ -41,7 +41,7 @@ HEADERS = {
 
 
 def make_app(start: Callable[[], None] = lambda: None, stop: Callable[[], None] = lambda: None) -> FastAPI:
-    """An application without routes; `start` and `stop` are called when it begins and ends to serve."""
+    """An application without routes; `start` and `stop` are called at startup and shutdown."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -51,14 +51,14 @@ def make_app(start: Callable[[], None] = lambda: None, stop: Callable[[], None] 
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.add_middleware(Guard)
-    app.add_exception_handler(RegardError, _refuse)
-    app.add_exception_handler(HTTPException, _refuse_route)
-    app.add_exception_handler(RequestValidationError, _refuse_address)
+    app.add_exception_handler(RegardError, _request_error)
+    app.add_exception_handler(HTTPException, _route_error)
+    app.add_exception_handler(RequestValidationError, _address_error)
     return app
 
 
 class Guard:
-    """Lets in who may ask, sees to it that every answer carries the headers, and hides what broke."""
+    """Middleware: checks the caller, adds the headers, and reports internal errors without details."""
 
     def __init__(self, app: ASGIApp):
         self.app = app
@@ -68,12 +68,12 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        begun = False
+        has_started = False
 
         async def send_guarded(message: Message) -> None:
-            nonlocal begun
+            nonlocal has_started
             if message["type"] == "http.response.start":
-                begun = True
+                has_started = True
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
@@ -81,31 +81,31 @@ class Guard:
             check_caller(Headers(scope=scope))
             await self.app(scope, receive, send_guarded)
         except ClientDisconnect:
-            pass  # nobody is left to be answered
-        except Refused as refusal:
-            await answer(refusal.as_dict(), refusal.status)(scope, receive, send_guarded)
+            pass
+        except RequestError as error:
+            await json_response(error.as_dict(), error.status)(scope, receive, send_guarded)
         except Exception:
-            log.exception("an answer failed")
-            if begun:
+            log.exception("a request failed")
+            if has_started:
                 raise
-            said = {"error": "something broke while this was worked out; the terminal says more"}
-            await answer(said, 500)(scope, receive, send_guarded)
+            body = {"error": "an internal error occurred; see the terminal"}
+            await json_response(body, 500)(scope, receive, send_guarded)
 
 
 def check_caller(headers: Headers) -> None:
-    """Refuse a foreign name, a foreign page, and more bytes than are read."""
+    """Raise for a foreign Host, a foreign Origin or a body that is too large."""
     host, origin = headers.get("host", ""), headers.get("origin")
     if not LOCAL.fullmatch(host):
-        raise Refused("this page is served on this machine alone; open it as 127.0.0.1 or localhost")
+        raise RequestError("the studio serves this machine only; open it as 127.0.0.1 or localhost")
     if origin is not None and not LOCAL.fullmatch(origin.removeprefix("http://")):
-        raise Refused("a page of another host may not ask here; open the studio's own page")
+        raise RequestError("requests from pages of other hosts are rejected; open the studio's own page")
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > LARGEST_BODY:
         raise _too_large()
 
 
 async def read_body(request: Request) -> bytes:
-    """All bytes of a request, counted as they come."""
+    """The body of a request; raise as soon as it is too large."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -114,8 +114,8 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def answer(data: Any, status: int = 200) -> Response:
-    """Data as JSON; what is no number is null."""
+def json_response(data: Any, status: int = 200) -> Response:
+    """Data as JSON; NaN and infinity become null."""
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -123,8 +123,8 @@ def answer(data: Any, status: int = 200) -> Response:
     return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
 
 
-def sheet(message: bytes) -> Response:
-    """A sheet of numbers."""
+def binary_response(message: bytes) -> Response:
+    """Binary arrays."""
     return Response(message, media_type="application/octet-stream")
 
 
@@ -137,32 +137,28 @@ def _finite(data: Any) -> Any:
 
 
 def _too_large() -> TooLarge:
-    return TooLarge(f"a request may have {LARGEST_BODY:,} bytes; send less")
+    return TooLarge(f"a request may have at most {LARGEST_BODY:,} bytes; send less")
 
 
-def _refuse(request: Request, error: Exception) -> Response:
-    """A mistake in its own words where it is the caller's; others may speak of files, and go to the log."""
-    if isinstance(error, Refused):
-        return answer(error.as_dict(), error.status)
+def _request_error(request: Request, error: Exception) -> Response:
+    """The response to a RegardError; messages that may contain paths go to the log instead."""
+    if isinstance(error, RequestError):
+        return json_response(error.as_dict(), error.status)
     if isinstance(error, UsageError):
-        return answer({"error": str(error)}, 400)
+        return json_response({"error": str(error)}, 400)
     log.warning("%s", error)
-    return answer({"error": "the model cannot answer this; the terminal says why"}, 503)
+    return json_response({"error": "the model cannot process this request; see the terminal"}, 503)
 
 
-def _refuse_route(request: Request, error: Exception) -> Response:
+def _route_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = {404: "there is nothing here; begin at /studio", 405: "this is asked in another way"}
-    return answer({"error": said.get(error.status_code, "this cannot be answered")}, error.status_code)
+    messages = {404: "not found; start at /studio", 405: "method not allowed"}
+    message = messages.get(error.status_code, "the request failed")
+    return json_response({"error": message}, error.status_code)
 
 
-def _refuse_address(request: Request, error: Exception) -> Response:
+def _address_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    name, said = first["loc"][-1], str(first["msg"])
-    return answer({"error": f"{name}: {said[:1].lower()}{said[1:]}"}, 422)
-
-
-def not_there() -> NotThere:
-    """The refusal of a file that is not here."""
-    return NotThere("there is nothing here; begin at /studio")
+    name, message = first["loc"][-1], str(first["msg"])
+    return json_response({"error": f"{name}: {message[:1].lower()}{message[1:]}"}, 422)

@@ -1,6 +1,6 @@
-"""Train a demo model for the page: `python -m regard.service.demo_trainer NAME FOLDER ...`.
+"""`python -m regard.service.demo_trainer JSON`: train a demo model for the page.
 
-It says on stdout where it works, and ends with the process that started it: whoever holds its stdin open.
+It prints its working folder and ends when its stdin is closed, that is, with the process that started it.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from regard.demo.story.model_store import Place
+from regard.demo.story.model_store import DemoFolder
 from regard.errors import RegardError
 
 
-class ToldPlace(Place):
-    """A place that tells where its model is being made."""
+class ReportingFolder(DemoFolder):
+    """A demo folder that prints the folder in which its model is trained."""
 
     @contextmanager
-    def made(self) -> Iterator[Path]:
-        """The same folder as any place's, named on stdout."""
-        with super().made() as work:
+    def created(self) -> Iterator[Path]:
+        """The temporary folder of the training, after it was printed."""
+        with super().created() as work:
             print(json.dumps(str(work)), flush=True)
             yield work
 
 
-def learn(asked: str) -> int:
-    """Train the model of a place, given as JSON, and give the exit code."""
-    told = json.loads(asked)
+def train(argument: str) -> int:
+    """Train the model that the JSON argument describes, and return the exit code."""
+    values = json.loads(argument)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     Thread(target=_end_with_stdin, daemon=True).start()
     from regard.demo.story.training import obtain
 
     try:
-        obtain(ToldPlace(told["name"], Path(told["path"]), told["settings"], told["pairs"]), show=False)
+        folder = ReportingFolder(values["name"], Path(values["path"]), values["settings"], values["pairs"])
+        obtain(folder, show=False)
     except RegardError as error:
         print("error:", error, file=sys.stderr)
         return error.exit_code
@@ -45,10 +46,10 @@ def learn(asked: str) -> int:
 
 
 def _end_with_stdin() -> None:
-    while os.read(0, 1 << 16):  # not sys.stdin, whose lock a thread that waits would hold at the end
+    while os.read(0, 1 << 16):  # not sys.stdin, whose lock this thread would hold at exit
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    sys.exit(learn(sys.argv[1]))
+    sys.exit(train(sys.argv[1]))

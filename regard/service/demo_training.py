@@ -1,6 +1,6 @@
-"""Training the demo's model from the page: in a process of its own, watched through its metrics.
+"""Training of a demo model from the page, in its own process; progress is read from its metrics.
 
-Loads no torch.
+Imports no torch.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-from regard.demo.story.model_store import Place
+from regard.demo.story.model_store import DemoFolder
 from regard.runs.metrics import read_metrics
 from regard.service.http_errors import Busy
 from regard.service.locations import METRICS
 from regard.service.training_progress import total_steps
 
-LEARNER = (sys.executable, "-m", "regard.service.demo_trainer")
-LATEST = 50  # steps whose pace tells how long the others take
-GRACE = 10.0  # seconds to end in an orderly way
+TRAINER = (sys.executable, "-m", "regard.service.demo_trainer")
+LATEST = 50  # steps over which the pace is averaged
+GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 
 
-class Learning:
-    """The training of one model: not begun, under way, over, or failed."""
+class DemoTraining:
+    """The training of one model: not started, running, finished or failed."""
 
-    def __init__(self, place: Place):
-        self._place = place
+    def __init__(self, demo_folder: DemoFolder):
+        self._demo_folder = demo_folder
         self._process: subprocess.Popen[str] | None = None
         self._work: Path | None = None
         self._begun = 0.0
@@ -36,32 +36,32 @@ class Learning:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is under way."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def run(self) -> Path | None:
-        """The run's folder while it is under way."""
+        """The folder of the run while it is running."""
         return self._work / "run" if self._work and self.is_running else None
 
     def begin(self) -> None:
         """Start the process."""
-        place = self._place
-        told = {"name": place.name, "path": str(place.path.absolute())}
-        asked = json.dumps({**told, "settings": dict(place.settings), "pairs": place.pairs})
+        demo_folder = self._demo_folder
+        target = {"name": demo_folder.name, "path": str(demo_folder.path.absolute())}
+        argument = json.dumps({**target, "settings": dict(demo_folder.settings), "pairs": demo_folder.pairs})
         with self._lock:
             if self.is_running:
-                raise Busy(f"{place.name} is being trained already; wait for it")
+                raise Busy(f"{demo_folder.name} is already being trained; wait for it")
             self._work, self._begun = None, time.monotonic()
             self._process = subprocess.Popen(
-                [*LEARNER, asked],
+                [*TRAINER, argument],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-                start_new_session=True,  # Ctrl-C is for the server, which then ends it
+                start_new_session=True,  # Ctrl-C goes to the server, which ends this process
             )  # fmt: skip
             Thread(target=self._listen, args=(self._process,), daemon=True).start()
 
     def stop(self) -> None:
-        """End the process, if it is under way."""
+        """End the process if it runs."""
         with self._lock:
             process = self._process
             if process is None or process.poll() is not None:
@@ -74,15 +74,15 @@ class Learning:
                 process.wait()
 
     def progress(self, is_trained: bool) -> dict[str, Any]:
-        """How far it is; `left` is a guess in seconds."""
+        """The progress; `left` is an estimate in seconds."""
         state = "ready" if is_trained else "learning" if self.is_running else "untrained"
         nothing = dict.fromkeys(("step", "steps", "loss", "seconds", "left", "error"))
-        told: dict[str, Any] = {"state": state, **nothing, "step": 0, "steps": 0}
+        values: dict[str, Any] = {"state": state, **nothing, "step": 0, "steps": 0}
         if state == "learning":
-            return told | {"seconds": time.monotonic() - self._begun} | self._pace()
+            return values | {"seconds": time.monotonic() - self._begun} | self._pace()
         if state == "untrained" and self._process is not None:
-            told["error"] = "the model could not be trained; the terminal says why"
-        return told
+            values["error"] = "the model could not be trained; see the terminal"
+        return values
 
     def _pace(self) -> dict[str, Any]:
         run = self.run
@@ -97,7 +97,7 @@ class Learning:
         return {"step": last, "steps": steps, "loss": loss, "left": max(0, steps - last) * pace}
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
-        """Hear where the process works, to its end; whatever else it says is passed over."""
+        """Read the working folder from the output of the process, and wait for its end."""
         with process:  # closes both pipes, and waits
             for line in process.stdout or ():
                 if self._work is None and line.startswith('"'):

@@ -1,4 +1,4 @@
-"""What is worked out for each request, under the lock of its model. This is where torch comes in."""
+"""The computation of each request, under the lock of its model. Imports torch."""
 
 from __future__ import annotations
 
@@ -27,47 +27,54 @@ from regard.inspection.record.tokens import Side
 from regard.inspection.render import payload
 from regard.inspection.render.payload import pack
 from regard.model.watch import Part, watch
-from regard.service.http_errors import Refused
+from regard.service.http_errors import RequestError
 from regard.service.models import Entry, Loaded, Models
 from regard.service.requests import (
-    ClassifyAsked,
-    FillAsked,
-    InterventionAsked,
-    NextAsked,
-    TraceAsked,
-    TranslateAsked,
+    ClassifyRequest,
+    FillRequest,
+    InterventionRequest,
+    NextRequest,
+    TraceRequest,
+    TranslateRequest,
 )
 from regard.service.traces import Trace, Traces, id_of
 
 
 def warm_up(entry: Entry) -> None:
-    """Load a model and run it once, so that the first request is as quick as later ones."""
+    """Load a model and run it once, so that the first request is as fast as later ones."""
     loaded = entry.loaded()
     with loaded.lock, suppress(UsageError):  # the example may be too long for a small model
-        seen = inspect_asked(loaded.subject, TraceAsked(model=entry.name, text=entry.card()["examples"][0]))
-        payload.describe(seen, payload.annotated_overview(seen, entry.notes), entry.notes)
+        inspection = inspect_request(
+            loaded.subject, TraceRequest(model=entry.name, text=entry.card()["examples"][0])
+        )
+        payload.describe(inspection, payload.annotated_overview(inspection, entry.notes), entry.notes)
 
 
-def inspect_asked(subject: TextModel, asked: TraceAsked) -> Inspection:
-    """The inspection that a request asks for; without target and ids, of the default translation."""
-    interventions, ablate = interventions_of(asked.interventions), parts_of(asked.ablate)
-    source = _source(subject, asked.text)
+def inspect_request(subject: TextModel, request: TraceRequest) -> Inspection:
+    """The inspection of a request; without target and ids, that of the default translation."""
+    interventions, ablate = interventions_of(request.interventions), parts_of(request.ablate)
+    source = _source(subject, request.text)
     check_length(subject, source)
     check_interventions(subject, source, interventions)
-    patch, target = patches(interventions), asked.target if asked.target_ids is None else asked.target_ids
-    _, written = sides = read_sides(subject, asked.text, target, ablate, patch)
-    given = isinstance(target, str) and isinstance(subject, Translator)
-    check_length(subject, written, "the translation" if given else None)
+    patch, target = (
+        patches(interventions),
+        request.target if request.target_ids is None else request.target_ids,
+    )
+    _, written = sides = read_sides(subject, request.text, target, ablate, patch)
+    is_own = isinstance(target, str) and isinstance(subject, Translator)
+    check_length(subject, written, "the translation" if is_own else None)
     return Inspection(subject.model, *sides, ablate, patch)
 
 
 def check_length(subject: TextModel, side: Side | None, name: str | None = None) -> None:
-    """Refuse a side with more tokens than the context of the model."""
+    """Raise if a side has more tokens than the context of the model."""
     limit = subject.config.context
     if side is not None and len(side) > limit:
         is_output = isinstance(subject, Translator) and side.name == "target"
         name = name or ("the output" if is_output else "the text")
-        raise Refused(f"{name} has {len(side):,} tokens and this model has room for {limit:,}; shorten it")
+        raise RequestError(
+            f"{name} has {len(side):,} tokens and this model has room for {limit:,}; shorten it"
+        )
 
 
 def _source(subject: TextModel, text: str) -> Side | None:
@@ -77,13 +84,13 @@ def _source(subject: TextModel, text: str) -> Side | None:
 
 
 def parts_of(ablate: Sequence[str | tuple[str, int, int]]) -> tuple[Part, ...]:
-    """The parts that are off, each once."""
+    """The ablated parts, without repetitions."""
     return tuple(dict.fromkeys(ablate))
 
 
-def interventions_of(asked: Sequence[InterventionAsked]) -> list[Intervention]:
+def interventions_of(request: Sequence[InterventionRequest]) -> list[Intervention]:
     """The interventions of a request."""
-    return [Intervention(each.kind, each.layer, each.head, each.query, tuple(each.row)) for each in asked]
+    return [Intervention(each.kind, each.layer, each.head, each.query, tuple(each.row)) for each in request]
 
 
 def check_interventions(
@@ -95,56 +102,56 @@ def check_interventions(
         check_intervention(subject.model, row, keys)
 
 
-def trace(models: Models, traces: Traces, asked: TraceAsked) -> Trace:
-    """The trace of a request: the one that is kept, or a new one."""
-    entry = models[asked.model]
-    loaded = entry.loaded(asked.snapshot)
-    name = id_of(asked.model_dump(mode="json"), loaded.key)
-    with loaded.lock:  # whoever asks the same at the same time finds it made
-        found = traces.find(name)
-        if found is None:
-            seen = inspect_asked(loaded.subject, asked)
-            overview = payload.annotated_overview(seen, entry.notes)
-            said = {"trace": name, "model": entry.name, "text": asked.text}
-            told = {**said, **payload.describe(seen, overview, entry.notes)}
-            found = Trace(name, entry, loaded, seen, overview, told)
-            traces.keep(found)
-    return found
+def trace(models: Models, traces: Traces, request: TraceRequest) -> Trace:
+    """The stored trace of a request, or a new one."""
+    entry = models[request.model]
+    loaded = entry.loaded(request.snapshot)
+    name = id_of(request.model_dump(mode="json"), loaded.key)
+    with loaded.lock:  # an equal request at the same time finds the trace here
+        stored = traces.find(name)
+        if stored is None:
+            inspection = inspect_request(loaded.subject, request)
+            overview = payload.annotated_overview(inspection, entry.notes)
+            origin = {"trace": name, "model": entry.name, "text": request.text}
+            description = {**origin, **payload.describe(inspection, overview, entry.notes)}
+            stored = Trace(name, entry, loaded, inspection, overview, description)
+            traces.keep(stored)
+    return stored
 
 
-def attention(kept: Trace, kind: str, layer: int, words: bool) -> bytes:
-    """One layer's weights."""
-    with kept.loaded.lock:
-        return payload.attention(kept.seen, kind, layer, words)
+def attention(stored: Trace, kind: str, layer: int, words: bool) -> bytes:
+    """The attention weights of one layer."""
+    with stored.loaded.lock:
+        return payload.attention(stored.inspection, kind, layer, words)
 
 
-def vectors(kept: Trace, side: str) -> bytes:
-    """A side's vectors."""
-    with kept.loaded.lock:
-        return payload.vectors(kept.seen, side)
+def vectors(stored: Trace, side: str) -> bytes:
+    """The vectors of a side."""
+    with stored.loaded.lock:
+        return payload.vectors(stored.inspection, side)
 
 
-def steps(kept: Trace, kind: str, layer: int, head: int, query: int) -> bytes:
-    """One row, step by step."""
-    with kept.loaded.lock:
-        return payload.steps(kept.seen, kind, layer, head, query)
+def steps(stored: Trace, kind: str, layer: int, head: int, query: int) -> bytes:
+    """The steps of one row."""
+    with stored.loaded.lock:
+        return payload.steps(stored.inspection, kind, layer, head, query)
 
 
-def next_logits(kept: Trace, position: int) -> bytes:
-    """What may follow a position."""
-    with kept.loaded.lock:
-        return payload.next_logits(kept.seen, position)
+def next_logits(stored: Trace, position: int) -> bytes:
+    """The logits of the token after a position."""
+    with stored.loaded.lock:
+        return payload.next_logits(stored.inspection, position)
 
 
-def next_after(models: Models, asked: NextAsked) -> bytes:
-    """What may follow a text and the ids that were written after it."""
-    loaded = models[asked.model].loaded(asked.snapshot)
+def next_after(models: Models, request: NextRequest) -> bytes:
+    """The logits of the token after a text and the output ids so far."""
+    loaded = models[request.model].loaded(request.snapshot)
     subject = loaded.subject
     if isinstance(subject, Reader):
-        raise Refused("a model that reads writes nothing; look at what it says of each position")
-    ablate, interventions = parts_of(asked.ablate), interventions_of(asked.interventions)
+        raise RequestError("an encoder-only model has no next token; choose a model with a decoder")
+    ablate, interventions = parts_of(request.ablate), interventions_of(request.interventions)
     with loaded.lock:
-        source, written = _going_on(subject, asked)
+        source, written = _continued_sides(subject, request)
         check_length(subject, source)
         check_length(subject, written)
         check_interventions(subject, source, interventions)
@@ -157,47 +164,49 @@ def next_after(models: Models, asked: NextAsked) -> bytes:
             logits = subject.model(*ids)[0, -1].float().numpy()
     tokenizer = written.tokenizer
     end = tokenizer.specials.get("end")
-    texts = pieces(tokenizer, asked.ids, [] if source else tokenizer.encode(asked.text))
-    told = {
+    texts = pieces(tokenizer, request.ids, [] if source else tokenizer.encode(request.text))
+    description = {
         "text": written.text,
-        "tokens": [{"id": n, "text": text} for n, text in zip(asked.ids, texts, strict=True)],
-        "ended": bool(asked.ids) and asked.ids[-1] == end,
+        "tokens": [{"id": n, "text": text} for n, text in zip(request.ids, texts, strict=True)],
+        "ended": bool(request.ids) and request.ids[-1] == end,
         "room": max(0, subject.config.context - len(written)),
     }
-    return pack(told, {"logits": logits})
+    return pack(description, {"logits": logits})
 
 
-def _going_on(subject: TextModel, asked: NextAsked) -> tuple[Side | None, Side]:
+def _continued_sides(subject: TextModel, request: NextRequest) -> tuple[Side | None, Side]:
     if isinstance(subject, Translator):
-        return source_side(subject, asked.text), output_side(subject, asked.ids)
+        return source_side(subject, request.text), output_side(subject, request.ids)
     assert not isinstance(subject, Reader)
-    return None, writer_side(subject, asked.text, asked.ids)
+    return None, writer_side(subject, request.text, request.ids)
 
 
-def translate(models: Models, asked: TranslateAsked) -> dict[str, Any]:
-    """A translation by beam search, the best few, and the tree of all that was tried."""
-    entry = models[asked.model]
-    loaded = entry.loaded(asked.snapshot)
+def translate(models: Models, request: TranslateRequest) -> dict[str, Any]:
+    """A translation by beam search, with its n-best list and search tree."""
+    entry = models[request.model]
+    loaded = entry.loaded(request.snapshot)
     translator = loaded.subject
     if not isinstance(translator, Translator):
-        raise Refused(f"{entry.name} does not translate; choose a model that does")
+        raise RequestError(f"{entry.name} does not translate; choose a model that does")
     with loaded.lock:
-        check_length(translator, source_side(translator, asked.text))
-        found = translator.translate(
-            asked.text,
-            beams=asked.beams,
-            n_best=asked.beams,
-            length_penalty=asked.length_penalty,
+        check_length(translator, source_side(translator, request.text))
+        translation = translator.translate(
+            request.text,
+            beams=request.beams,
+            n_best=request.beams,
+            length_penalty=request.length_penalty,
             tree=True,
-            ablate=parts_of(asked.ablate),
+            ablate=parts_of(request.ablate),
         )
-    told = {name: getattr(found, name) for name in ("text", "score", "rank_score")}
-    best = [found, *found.others]
+    n_best = [
+        {name: getattr(hypothesis, name) for name in ("text", "score", "rank_score")}
+        for hypothesis in (translation, *translation.others)
+    ]
     return {
-        **told,
-        "tokens": [vars(token) for token in found.tokens],
-        "best": [{name: getattr(each, name) for name in told} for each in best],
-        "tree": [_node(entry, node) for node in (found.tree.as_dict() if found.tree else [])],
+        **n_best[0],
+        "tokens": [vars(token) for token in translation.tokens],
+        "best": n_best,
+        "tree": [_node(entry, node) for node in (translation.tree.as_dict() if translation.tree else [])],
     }
 
 
@@ -206,22 +215,22 @@ def _node(entry: Entry, node: dict[str, Any]) -> dict[str, Any]:
     return {**node, "text": "" if token is None else entry.vocabulary[token]}
 
 
-def fill(models: Models, asked: FillAsked) -> dict[str, Any]:
-    """What each mask of a text hides."""
-    loaded, reader = _reader(models, asked)
+def fill(models: Models, request: FillRequest) -> dict[str, Any]:
+    """The predictions at each mask of a text."""
+    loaded, reader = _reader(models, request)
     with loaded.lock:
-        return reader.fill(asked.text, top=asked.top).as_dict()
+        return reader.fill(request.text, top=request.top).as_dict()
 
 
-def classify(models: Models, asked: ClassifyAsked) -> dict[str, Any]:
+def classify(models: Models, request: ClassifyRequest) -> dict[str, Any]:
     """The label of a text."""
-    loaded, reader = _reader(models, asked)
+    loaded, reader = _reader(models, request)
     with loaded.lock:
-        return reader.classify(asked.text).as_dict()
+        return reader.classify(request.text).as_dict()
 
 
-def _reader(models: Models, asked: FillAsked | ClassifyAsked) -> tuple[Loaded, Reader]:
-    loaded = models[asked.model].loaded(asked.snapshot)
+def _reader(models: Models, request: FillRequest | ClassifyRequest) -> tuple[Loaded, Reader]:
+    loaded = models[request.model].loaded(request.snapshot)
     if not isinstance(loaded.subject, Reader):
-        raise Refused(f"{asked.model} does not read; choose a model that fills masks or tells classes")
+        raise RequestError(f"{request.model} has a decoder; choose an encoder-only model")
     return loaded, loaded.subject

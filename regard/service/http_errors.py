@@ -1,12 +1,12 @@
-"""What the service answers when it cannot do what was asked: a status and one sentence.
+"""Errors of the service: a status and one sentence.
 
-Refused          400    a request that cannot work as it is
-├── NotThere     404    a model, a trace or a file that is not here
-├── Gone         404    a trace that was let go; asked for again, it comes back
-├── Busy         409    it runs already
-├── TooLarge     413    more bytes than are read
-├── Malformed    422    not what the contract says
-└── NotReady     503    a model that cannot answer yet
+RequestError     400    a request that cannot be served
+├── NotFound     404    an unknown model, trace or file
+├── Gone         404    an evicted trace; the same request creates it again
+├── Busy         409    the training is already running
+├── TooLarge     413    a body that is too large
+├── Malformed    422    a body that does not follow the schema
+└── NotReady     503    a model that is not trained or cannot be loaded
 """
 
 from __future__ import annotations
@@ -14,51 +14,51 @@ from __future__ import annotations
 from regard.errors import UsageError
 
 
-class Refused(UsageError):
-    """A request that cannot work as it is."""
+class RequestError(UsageError):
+    """A request that cannot be served."""
 
     status = 400
 
     def as_dict(self) -> dict[str, object]:
-        """What the page is told."""
+        """The body of the response."""
         return {"error": str(self)}
 
 
-class NotThere(Refused):
-    """A model, a trace or a file that is not here."""
+class NotFound(RequestError):
+    """An unknown model, trace or file."""
 
     status = 404
 
 
-class Gone(Refused):
-    """A trace that was let go."""
+class Gone(RequestError):
+    """An evicted trace."""
 
     status = 404
 
     def as_dict(self) -> dict[str, object]:
-        """The page may ask for the same trace once more."""
+        """The body of the response, with a mark that the page may repeat the request for the trace."""
         return {**super().as_dict(), "gone": True}
 
 
-class Busy(Refused):
-    """It runs already."""
+class Busy(RequestError):
+    """The training is already running."""
 
     status = 409
 
 
-class TooLarge(Refused):
-    """More bytes than are read."""
+class TooLarge(RequestError):
+    """A body that is too large."""
 
     status = 413
 
 
-class Malformed(Refused):
-    """Not what the contract says."""
+class Malformed(RequestError):
+    """A body that does not follow the schema."""
 
     status = 422
 
 
-class NotReady(Refused):
-    """A model that cannot answer yet."""
+class NotReady(RequestError):
+    """A model that is not trained or cannot be loaded."""
 
     status = 503

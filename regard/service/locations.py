@@ -1,7 +1,4 @@
-"""Where a model's files are: its folder, the run's around it, the snapshots that were kept on the way.
-
-Loads no torch.
-"""
+"""The files of a model: its folder, the folder of its run, and snapshots. Imports no torch."""
 
 from __future__ import annotations
 
@@ -19,25 +16,25 @@ METRICS, RECIPE = "metrics.jsonl", "recipe.toml"
 
 
 @dataclass(frozen=True)
-class Home:
-    """A model's folder, and the folder of the run that made it, where that is known."""
+class ModelLocation:
+    """The folder of a model, and that of its run if known."""
 
     model: Path
     run: Path | None = None
 
     @property
     def is_underway(self) -> bool:
-        """Whether a snapshot stands for the model, which the run has not saved yet."""
+        """Whether the run has not saved its model yet and a snapshot is used instead."""
         return self.run is not None and self.model.parent == self.run / "weights"
 
     def snapshots(self) -> dict[int, Path]:
-        """The models that were kept on the way, by their step, in order; looked for anew each time."""
+        """The snapshots of the run by step, in order; read from disk at each call."""
         folders = (self.run / "weights").glob("step-*") if self.run else ()
-        found = {int(path.name[5:]): path for path in folders if path.name[5:].isdecimal()}
-        return {step: found[step] for step in sorted(found) if (found[step] / MANIFEST).is_file()}
+        by_step = {int(path.name[5:]): path for path in folders if path.name[5:].isdecimal()}
+        return {step: by_step[step] for step in sorted(by_step) if (by_step[step] / MANIFEST).is_file()}
 
     def facts(self) -> dict[str, Any] | None:
-        """What is known of a model of the demo; None for any other."""
+        """The facts of a demo model; None for any other."""
         if self.run is None or not (self.run / FACTS).is_file():
             return None
         try:
@@ -45,31 +42,31 @@ class Home:
         except CheckpointError:
             return None
         words = facts.get("words")
-        whole = isinstance(words, list) and all(isinstance(word, str) for word in words)
-        return facts if facts.get("name") in RECIPES and whole else None
+        is_valid = isinstance(words, list) and all(isinstance(word, str) for word in words)
+        return facts if facts.get("name") in RECIPES and is_valid else None
 
 
-def find_home(path: Path) -> Home:
-    """The home of a model folder, of a run, or of a run that goes on and has kept a snapshot by now."""
+def find_location(path: Path) -> ModelLocation:
+    """The location of a model folder, of a run, or of a running run with a snapshot."""
     if (path / MANIFEST).is_file():
         around = path.absolute().parent
         is_run = path.absolute().name == "model" and (around / METRICS).is_file()
-        return Home(path, around if is_run else None)
+        return ModelLocation(path, around if is_run else None)
     if (readable_folder(path / "model") / MANIFEST).is_file():
-        return Home(path / "model", path)
-    kept = list(Home(path, path).snapshots().values())
+        return ModelLocation(path / "model", path)
+    kept = list(ModelLocation(path, path).snapshots().values())
     if kept:
-        return Home(kept[-1], path)
+        return ModelLocation(kept[-1], path)
     if not path.is_dir():
         raise UsageError(f"{path} is not a folder; pass that of a model or a run, or none for the demo")
-    raise UsageError(f"{path} holds no model that regard has saved; give the folder of one")
+    raise UsageError(f"{path} contains no model saved by regard; pass the folder of a model or a run")
 
 
 def name_of(path: Path, taken: set[str]) -> str:
-    """A short name for a folder that none has yet: its last part, or the run's that it belongs to."""
+    """A unique short name of a folder: its last component, or that of its run."""
     whole = path.absolute()
-    said = whole.parent.name if whole.name == "model" and whole.parent.name else whole.name
-    plain = re.sub(r"[^\w.-]+", "-", said).strip("-.") or "model"
+    component = whole.parent.name if whole.name == "model" and whole.parent.name else whole.name
+    plain = re.sub(r"[^\w.-]+", "-", component).strip("-.") or "model"
     number, name = 1, plain
     while name in taken:
         number += 1

@@ -1,6 +1,6 @@
-"""The models that a page may ask for: loaded once and in the background, one lock each, snapshots too.
+"""The models and snapshots of the studio: loaded once, in the background, with one lock each.
 
-Nothing here loads torch before a model is used.
+Torch is imported only when a model is used.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.atomic_folders import MANIFEST, readable_folder
 from regard.checkpoints.folder import ModelFolder, read_folder
-from regard.demo.story.model_store import COMMANDS, Place, find_place
+from regard.demo.story.model_store import COMMANDS, DemoFolder, find_demo_folder
 from regard.errors import RegardError, UsageError, nearest
-from regard.service.demo_training import Learning
-from regard.service.http_errors import NotReady, NotThere
-from regard.service.locations import Home, find_home, name_of
+from regard.service.demo_training import DemoTraining
+from regard.service.http_errors import NotFound, NotReady
+from regard.service.locations import ModelLocation, find_location, name_of
 from regard.service.notes import DemoNotes
 from regard.service.summaries import card, untrained_card
-from regard.service.training_progress import course
+from regard.service.training_progress import training_curves
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
 if TYPE_CHECKING:
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("regard.service")
 
-HELD = 1 << 30  # bytes of weights that the snapshots of one model may take
+SNAPSHOT_BYTES = 1 << 30  # memory for the loaded snapshots of one model
 BUILT_IN = ("demo", "demo-writing", "demo-reverse")
-# The page's first look shall not wait for torch, whose loading holds up everything else for a moment.
-PATIENCE = 2.0
+# Seconds; importing torch blocks other threads, so the page loads first.
+WARM_UP_DELAY = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model in memory: what uses it, what tells it from others, and the lock around its work."""
+    """A loaded model: the object that uses it, the hash of its manifest, and its lock."""
 
     subject: TextModel
     key: str
@@ -51,43 +51,43 @@ class Loaded:
 
 
 class Entry:
-    """One model of the studio; a built-in one may still have to be trained."""
+    """One model of the studio; a built-in one may not be trained yet."""
 
-    def __init__(self, name: str, home: Home | None, place: Place | None = None):
-        self.name, self.place = name, place
-        self._home = home
+    def __init__(self, name: str, location: ModelLocation | None, demo_folder: DemoFolder | None = None):
+        self.name, self.demo_folder = name, demo_folder
+        self._location = location
         self._loading = RLock()
         self._loaded: OrderedDict[Path, Loaded] = OrderedDict()
-        self.learning = Learning(place) if place is not None else None
-        if home is not None:
-            _ = self.folder  # what cannot be used is refused at once
+        self.training = DemoTraining(demo_folder) if demo_folder is not None else None
+        if location is not None:
+            _ = self.folder  # raises at once if the folder cannot be used
 
     @property
-    def home(self) -> Home | None:
-        """Where its files are; a built-in model has a home as soon as it is trained, whoever trained it.
+    def location(self) -> ModelLocation | None:
+        """Where its files are, or None for a built-in model that is not trained.
 
-        While a run has saved no model yet, the newest of its snapshots stands for it.
+        Until a run has saved its model, the newest snapshot is used.
         """
-        if self._home is None and self.place is not None and self.place.facts() is not None:
-            self._home = find_home(self.place.path)
-        if self._home is not None and self._home.run is not None and self._home.is_underway:
-            with suppress(UsageError):  # a folder that was taken away; what is in memory still answers
-                self._home = find_home(self._home.run)
-        return self._home
+        if self._location is None and self.demo_folder is not None and self.demo_folder.facts() is not None:
+            self._location = find_location(self.demo_folder.path)
+        if self._location is not None and self._location.run is not None and self._location.is_underway:
+            with suppress(UsageError):  # the folder was removed; the loaded model is still used
+                self._location = find_location(self._location.run)
+        return self._location
 
     @property
-    def trained_home(self) -> Home:
-        """The same, where it must be there."""
-        home = self.home
-        if home is None:
+    def trained_location(self) -> ModelLocation:
+        """The location; raise if the model is not trained."""
+        location = self.location
+        if location is None:
             command = COMMANDS[self.name]
-            raise NotReady(f"{self.name} is not trained yet; let the page train it, or call {command}")
-        return home
+            raise NotReady(f"{self.name} is not trained yet; train it on the page, or run {command}")
+        return location
 
     @cached_property
     def folder(self) -> ModelFolder:
-        """What its folder says."""
-        return read_folder(self.trained_home.model)
+        """The contents of its folder."""
+        return read_folder(self.trained_location.model)
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
@@ -96,7 +96,7 @@ class Entry:
 
     @cached_property
     def vocabulary(self) -> list[str]:
-        """Every id that it can say, as a person reads it."""
+        """The text of every output id."""
         from regard.inspection.render.payload import vocabulary
 
         config = self.folder.config
@@ -104,38 +104,38 @@ class Entry:
 
     @property
     def writes(self) -> Tokenizer:
-        """The tokenizer of what it says."""
+        """The tokenizer of its output."""
         return (
             self.tokenizers.target if self.folder.config.family != "encoder-only" else self.tokenizers.source
         )
 
     @cached_property
     def facts(self) -> dict[str, Any] | None:
-        """What is known of a model of the demo."""
-        return self.trained_home.facts()
+        """The facts of a demo model."""
+        return self.trained_location.facts()
 
     @cached_property
     def notes(self) -> Notes:
-        """What may be said about its words."""
+        """Notes about the words of a demo model."""
         from regard.inspection.render.payload import NOTHING
 
         return DemoNotes(self.facts) if self.facts else NOTHING
 
     def card(self) -> dict[str, Any]:
-        """The model as the page knows it."""
-        home = self.home
-        if home is None:
-            is_learning = self.learning is not None and self.learning.is_running
+        """The description of the model for the page."""
+        location = self.location
+        if location is None:
+            is_learning = self.training is not None and self.training.is_running
             return untrained_card(self.name, "learning" if is_learning else "untrained")
-        return card(self.name, self.folder, self.writes, self.facts, list(home.snapshots()))
+        return card(self.name, self.folder, self.writes, self.facts, list(location.snapshots()))
 
-    def course(self) -> dict[str, Any]:
-        """How its training went, or goes."""
-        run = self.learning.run if self.learning and self.home is None else None
-        return course(self.trained_home if run is None else Home(run, run))
+    def training_curves(self) -> dict[str, Any]:
+        """The curves of its training, also while it runs."""
+        run = self.training.run if self.training and self.location is None else None
+        return training_curves(self.trained_location if run is None else ModelLocation(run, run))
 
     def loaded(self, snapshot: int | None = None) -> Loaded:
-        """The model, or as it was at a step; loaded when first asked for, and again where it was replaced."""
+        """The model, or its snapshot of a step; loaded at the first use, and again if it was replaced."""
         with self._loading:
             path = self._path(snapshot)
             held = self._loaded.get(path)
@@ -143,17 +143,17 @@ class Entry:
                 self._loaded.move_to_end(path)
                 return held
             self._loaded[path] = loaded = self._load(path)
-            self._let_go(self.trained_home.model)
+            self._evict_snapshots(self.trained_location.model)
             return loaded
 
     def _path(self, snapshot: int | None) -> Path:
-        home = self.trained_home
+        location = self.trained_location
         if snapshot is None:
-            return home.model
-        kept = home.snapshots()
+            return location.model
+        kept = location.snapshots()
         if snapshot not in kept:
             steps = ", ".join(map(str, kept)) or "none"
-            raise NotThere(f"{self.name} has no snapshot of step {snapshot}; it has {steps}")
+            raise NotFound(f"{self.name} has no snapshot of step {snapshot}; it has {steps}")
         return kept[snapshot]
 
     def _load(self, path: Path) -> Loaded:
@@ -164,18 +164,18 @@ class Entry:
             return Loaded(load(path), key)
         except (RegardError, OSError) as error:
             log.warning("cannot load %s: %s", path, error)
-            raise NotReady(f"{self.name} cannot be loaded; the terminal says why") from None
+            raise NotReady(f"{self.name} cannot be loaded; see the terminal") from None
 
-    def _let_go(self, model: Path) -> None:
-        """Keep as many snapshots as there is room for, the last used ones, and always the model itself."""
+    def _evict_snapshots(self, model: Path) -> None:
+        """Keep the model and the most recently used snapshots within the memory limit."""
         stored = 4 * sum(map(prod, self.folder.weights.shapes.values()))
-        most = min(32, max(2, HELD // max(stored, 1)))
+        most = min(32, max(2, SNAPSHOT_BYTES // max(stored, 1)))
         while len(self._loaded) > most:
             del self._loaded[next(path for path in self._loaded if path != model)]
 
 
 def _key(path: Path) -> str | None:
-    """What tells a model from another; None where its folder is gone."""
+    """The hash of a model's manifest; None if its folder is gone."""
     try:
         return sha256((readable_folder(path) / MANIFEST).read_bytes()).hexdigest()
     except OSError:
@@ -187,61 +187,63 @@ class Models:
 
     def __init__(self, entries: Iterable[Entry]):
         self.entries = {entry.name: entry for entry in entries}
-        self._wanted = Event()
+        self._load_requested = Event()
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self.entries:
-            raise NotThere(f"no model {name[:80]!r} here; {nearest(name[:80], self.entries)}")
+            raise NotFound(f"unknown model {name[:80]!r}; {nearest(name[:80], self.entries)}")
         return self.entries[name]
 
     def cards(self) -> list[dict[str, Any]]:
-        """All of them as the page knows them."""
+        """The descriptions of all models."""
         return [entry.card() for entry in self.entries.values()]
 
-    def of_demo(self, name: str | None = None) -> tuple[Entry, Learning]:
-        """A built-in model and its training: the named one, or the first here."""
+    def find_demo(self, name: str | None = None) -> tuple[Entry, DemoTraining]:
+        """A built-in model and its training: the named one, or the first."""
         entries = [self[name]] if name is not None else list(self.entries.values())
         for entry in entries:
-            if entry.learning is not None:
-                return entry, entry.learning
-        raise NotThere("no model of the demo is here; start regard studio without a MODEL")
+            if entry.training is not None:
+                return entry, entry.training
+        raise NotFound("this studio has no demo model; start regard studio without MODEL")
 
     def stop(self) -> None:
-        """End what is being trained."""
+        """Stop all training."""
         for entry in self.entries.values():
-            if entry.learning is not None:
-                entry.learning.stop()
+            if entry.training is not None:
+                entry.training.stop()
 
-    def want(self) -> None:
-        """Somebody is looking: load what they will ask for."""
-        self._wanted.set()
+    def request_loading(self) -> None:
+        """Start to load the models, because a page is open."""
+        self._load_requested.set()
 
     def warm_up(self, prepare: Callable[[Entry], None]) -> None:
-        """Prepare the trained models in a thread, as soon as a page asks or PATIENCE has passed."""
+        """Prepare the trained models in a thread, when a page opens or after WARM_UP_DELAY."""
         Thread(target=self._warm_up, args=(prepare,), name="models", daemon=True).start()
 
     def _warm_up(self, prepare: Callable[[Entry], None]) -> None:
-        self._wanted.wait(PATIENCE)
+        self._load_requested.wait(WARM_UP_DELAY)
         for entry in self.entries.values():
             try:
-                if entry.home is not None:
+                if entry.location is not None:
                     prepare(entry)
-            except RegardError as error:  # whoever asks for it is told
+            except RegardError as error:  # a request for this model will report it
                 log.warning("%s", error)
 
 
 def open_models(names: Iterable[str] = ()) -> Models:
-    """The models named, built-in or by folder; without any, the demo and what else is trained of it."""
+    """The named models, built-in or by folder; by default the demo and its other trained models."""
     entries: list[Entry] = []
-    for name in names or _usual():
-        place = find_place(name) if name in BUILT_IN else None
+    for name in names or _default_names():
+        demo_folder = find_demo_folder(name) if name in BUILT_IN else None
         taken = {entry.name for entry in entries}
-        if place is not None and name not in taken:
-            entries.append(Entry(name, find_home(place.path) if place.facts() else None, place))
-        elif place is None:
-            entries.append(Entry(name_of(Path(name), taken), find_home(Path(name))))
+        if demo_folder is not None and name not in taken:
+            entries.append(
+                Entry(name, find_location(demo_folder.path) if demo_folder.facts() else None, demo_folder)
+            )
+        elif demo_folder is None:
+            entries.append(Entry(name_of(Path(name), taken), find_location(Path(name))))
     return Models(entries)
 
 
-def _usual() -> list[str]:
-    return [name for name in BUILT_IN if name == "demo" or find_place(name).facts() is not None]
+def _default_names() -> list[str]:
+    return [name for name in BUILT_IN if name == "demo" or find_demo_folder(name).facts() is not None]

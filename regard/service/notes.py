@@ -1,4 +1,4 @@
-"""What is known of the demo models' words: those met in training, what French ones say, which are nouns."""
+"""Notes about the words of demo models: unknown words, glosses of French words, nouns and pronouns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.demo.glossary import gloss, nouns_by_form
 from regard.demo.lexicon import NOUNS
 from regard.demo.sentences import CURLY
 from regard.errors import UsageError
-from regard.service.locations import find_home
+from regard.service.locations import find_location
 
 if TYPE_CHECKING:
     from regard.inspection.record.tokens import Side
@@ -24,7 +24,7 @@ SAYS_IT = re.compile(r"(he or |she or )?it\b")
 
 
 class DemoNotes:
-    """Notes about the words of a model of the demo, from what is kept beside it."""
+    """Notes about the words of a demo model, from its stored facts."""
 
     def __init__(self, facts: Mapping[str, Any]):
         self._facts = facts
@@ -36,70 +36,71 @@ class DemoNotes:
         return frozenset(self._facts["words"])
 
     def strange(self, side: Side) -> set[int]:
-        """The positions of tokens that the model never met in training."""
+        """The positions of tokens in words that do not occur in the training text."""
         unknown = {n for n, token in enumerate(side.tokens) if token.special == "unknown"}
         if side.name != self._read:
             return unknown
         word = FRENCH_WORD if side.name == self._french else ENGLISH_WORD
-        found = word.finditer(side.text.translate(CURLY))
-        spans = [match.span() for match in found if match[0].lower() not in self._met]
+        matches = word.finditer(side.text.translate(CURLY))
+        spans = [match.span() for match in matches if match[0].lower() not in self._met]
         return unknown.union(n for span in spans for n in _covering(side, *span))
 
     def glosses(self, side: Side, other: Side | None) -> dict[int, str]:
-        """What each French word says, by its number."""
+        """The gloss of each French word, by its number."""
         if side.name != self._french:
             return {}
         text = side.text.replace("’", "'")
         spans = [match.span() for match in FRENCH_WORD.finditer(text)]
-        said: dict[int, list[str]] = {}
-        for span, each in zip(spans, gloss(text, other.text if other else ""), strict=True):
+        glosses: dict[int, list[str]] = {}
+        for span, glossed in zip(spans, gloss(text, other.text if other else ""), strict=True):
             for word in dict.fromkeys(side.tokens[n].word for n in _covering(side, *span)):
-                said.setdefault(word, []).append(each.gloss)
-        return {word: " ".join(filter(None, each)) for word, each in said.items() if any(each)}
+                glosses.setdefault(word, []).append(glossed.gloss)
+        return {word: " ".join(filter(None, parts)) for word, parts in glosses.items() if any(parts)}
 
     def nouns(self, side: Side) -> list[int]:
-        """The numbers of words that "it" may stand for."""
+        """The numbers of words that "it" may refer to."""
         known = nouns_by_form() if side.name == self._french else english_nouns()
         places = [place for form, place in self._words(side) if form.lower() in known]
         return list(dict.fromkeys(side.tokens[place].word for place in places if place is not None))
 
     def pronouns(self, side: Side, other: Side | None) -> list[int]:
-        """The positions at which "it" stands, or the il or elle that says it."""
+        """The positions of "it", or of il and elle that translate it."""
         words = self._words(side)
         if side.name != self._french:
             return [place for form, place in words if form.lower() == IT and place is not None]
         if other is not None and IT not in (form.lower() for form, _ in self._words(other)):
             return []
-        told = gloss(side.text.translate(CURLY), other.text if other else "")
-        said = [place for (_, place), each in zip(words, told, strict=True) if SAYS_IT.match(each.gloss)]
-        return [place for place in said if place is not None]
+        glosses = gloss(side.text.translate(CURLY), other.text if other else "")
+        pairs = zip(words, glosses, strict=True)
+        positions = [position for (_, position), glossed in pairs if SAYS_IT.match(glossed.gloss)]
+        return [position for position in positions if position is not None]
 
     def _words(self, side: Side) -> list[tuple[str, int | None]]:
-        """The words as the demo's language counts them, each with the position of its first token."""
+        """The words of a side by the demo's rules, each with the position of its first token."""
         word = FRENCH_WORD if side.name == self._french else ENGLISH_WORD
-        found = word.finditer(side.text.translate(CURLY))
-        return [(match[0], min(_covering(side, *match.span()), default=None)) for match in found]
+        matches = word.finditer(side.text.translate(CURLY))
+        return [(match[0], min(_covering(side, *match.span()), default=None)) for match in matches]
 
 
 def notes_of(folder: Path) -> Notes:
-    """What may be said about the words of the model in a folder."""
+    """The notes about the words of the model in a folder."""
     from regard.inspection.render.payload import NOTHING
 
     try:
-        facts = find_home(folder).facts()
-    except UsageError:  # a folder of another library, or none
+        facts = find_location(folder).facts()
+    except UsageError:  # a folder of another library, or no folder
         return NOTHING
     return DemoNotes(facts) if facts else NOTHING
 
 
 @cache
 def english_nouns() -> frozenset[str]:
-    """Every noun of the lexicon, one and several."""
+    """All nouns of the lexicon, singular and plural."""
     return frozenset(noun.name(plural).lower() for noun in NOUNS.values() for plural in (False, True))
 
 
 def _covering(side: Side, start: int, end: int) -> list[int]:
-    """The positions of tokens that share a character with a part of the text."""
+    """The positions of tokens that overlap a span of the text."""
     return [
         place
         for place, token in enumerate(side.tokens)

@@ -1,4 +1,4 @@
-"""What a page may ask, checked before anything is computed: types, sizes, no unknown keys, no NaN."""
+"""The schemas of requests: types, sizes, no unknown keys, no NaN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 LONGEST_TEXT = 20_000  # characters
-MOST_INTERVENTIONS, MOST_OFF = 64, 512
+MOST_INTERVENTIONS, MOST_ABLATED = 64, 512
 MOST_IDS = 1 << 16
 MOST_BEAMS = 16
 
@@ -16,20 +16,20 @@ Name = Annotated[str, Field(max_length=200)]
 Number = Annotated[int, Field(ge=0, le=1 << 31)]
 Ids = Annotated[list[Number], Field(max_length=MOST_IDS)]
 Head = tuple[Name, Number, Number]
-Ablate = Annotated[list[Name | Head], Field(max_length=MOST_OFF)]
+Ablate = Annotated[list[Name | Head], Field(max_length=MOST_ABLATED)]
 Weight = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
-class Asked(BaseModel):
-    """A request: unknown keys, other types and numbers that are none are refused."""
+class StudioRequest(BaseModel):
+    """A request; unknown keys, other types, NaN and infinity are rejected."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
     )
 
 
-class InterventionAsked(Asked):
-    """One query's row in one head, set by a person."""
+class InterventionRequest(StudioRequest):
+    """The attention row of one query in one head, set by the user."""
 
     kind: Name
     layer: Number
@@ -38,18 +38,18 @@ class InterventionAsked(Asked):
     row: Annotated[list[Weight], Field(max_length=MOST_IDS)]
 
 
-Interventions = Annotated[list[InterventionAsked], Field(max_length=MOST_INTERVENTIONS)]
+Interventions = Annotated[list[InterventionRequest], Field(max_length=MOST_INTERVENTIONS)]
 
 
-class OfModel(Asked):
-    """What every request says: which model is meant, as it was at which step of its training."""
+class ModelRequest(StudioRequest):
+    """The model of a request, and optionally the training step of its snapshot."""
 
     model: Name
     snapshot: Number | None = None
 
 
-class TraceAsked(OfModel):
-    """Read a text, and see everything that is computed."""
+class TraceRequest(ModelRequest):
+    """Inspect a text."""
 
     text: Text
     target: Text | None = None
@@ -58,8 +58,8 @@ class TraceAsked(OfModel):
     interventions: Interventions = Field(default_factory=list)
 
 
-class NextAsked(OfModel):
-    """What may follow a text and some ids."""
+class NextRequest(ModelRequest):
+    """The next token after a text and output ids."""
 
     text: Text
     ids: Ids = Field(default_factory=list)
@@ -67,8 +67,8 @@ class NextAsked(OfModel):
     interventions: Interventions = Field(default_factory=list)
 
 
-class TranslateAsked(OfModel):
-    """A translation by beam search, with its tree."""
+class TranslateRequest(ModelRequest):
+    """A translation by beam search with its tree."""
 
     text: Text
     beams: Annotated[int, Field(ge=1, le=MOST_BEAMS)] = 4
@@ -76,7 +76,7 @@ class TranslateAsked(OfModel):
     ablate: Ablate = Field(default_factory=list)
 
 
-class CompareAsked(OfModel):
+class CompareRequest(ModelRequest):
     """Two texts, and the number of a word in the first."""
 
     first: Text
@@ -86,43 +86,43 @@ class CompareAsked(OfModel):
     ablate: Ablate = Field(default_factory=list)
 
 
-class AblationAsked(OfModel):
-    """What changes with parts off."""
+class AblationRequest(ModelRequest):
+    """The effect of ablating parts."""
 
     text: Text
     ablate: Ablate = Field(default_factory=list)
 
 
-class FillAsked(OfModel):
+class FillRequest(ModelRequest):
     """A text with masks."""
 
     text: Text
     top: Annotated[int, Field(ge=1, le=100)] = 10
 
 
-class ClassifyAsked(OfModel):
-    """A text to be labelled."""
+class ClassifyRequest(ModelRequest):
+    """A text to classify."""
 
     text: Text
 
 
-def one_sentence(error: ValidationError) -> str:
-    """The first thing that is wrong with a request."""
+def first_error(error: ValidationError) -> str:
+    """The first error of a request as a sentence."""
     first: dict[str, Any] = dict(error.errors(include_url=False, include_context=True)[0])
     place = ".".join(map(str, first["loc"]))
     if place.startswith("ablate."):
         return "ablate: each part is a name, such as scaling, or a head, such as [kind, layer, head]"
     match first["type"]:
         case "json_invalid":
-            return "this is no JSON; send an object"
+            return "the body is not JSON; send an object"
         case "extra_forbidden":
-            return f"unknown key {place[:80]!r}; leave it out"
+            return f"unknown key {place[:80]!r}; remove it"
         case "missing":
-            return f"{place} is missing; send it too"
+            return f"{place} is missing; add it"
         case "string_too_long":
             length, most = len(first["input"]), first["ctx"]["max_length"]
-            return f"{place} has {length:,} characters and at most {most:,} are read; shorten it"
+            return f"{place} has {length:,} characters, and at most {most:,} are allowed; shorten it"
         case "too_long":
             return f"{place} has more than {first['ctx']['max_length']:,} entries; send fewer"
-    said = str(first["msg"])
-    return f"{place or 'the request'}: {said[:1].lower()}{said[1:]}"
+    message = str(first["msg"])
+    return f"{place or 'the request'}: {message[:1].lower()}{message[1:]}"

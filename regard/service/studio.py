@@ -1,4 +1,4 @@
-"""The studio's routes: the page, the view's modules, and what they ask for."""
+"""The routes of the studio: the page, its script and style, and its requests."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 
 from regard.inspection.render.bundle import bundle, read_style
-from regard.service.app import answer, make_app, read_body, sheet
+from regard.service.app import binary_response, json_response, make_app, read_body
 from regard.service.http_errors import Busy, Malformed
 from regard.service.models import Entry, Models
 from regard.service.requests import (
-    AblationAsked,
-    Asked,
-    ClassifyAsked,
-    CompareAsked,
-    FillAsked,
-    NextAsked,
-    TraceAsked,
-    TranslateAsked,
-    one_sentence,
+    AblationRequest,
+    ClassifyRequest,
+    CompareRequest,
+    FillRequest,
+    NextRequest,
+    StudioRequest,
+    TraceRequest,
+    TranslateRequest,
+    first_error,
 )
 from regard.service.traces import Traces
 
 PAGE = Path(__file__).with_name("page.html")
 START = 'view.startLive(document.getElementById("studio"));'
-Body = TypeVar("Body", bound=Asked)
+Body = TypeVar("Body", bound=StudioRequest)
 
 
 def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
     """The studio as an application."""
     traces = Traces() if traces is None else traces
     app = make_app(start=lambda: models.warm_up(_warm_up), stop=models.stop)
-    app.include_router(_pages())
-    app.include_router(_of_models(models), prefix="/studio/api")
-    app.include_router(_of_traces(models, traces), prefix="/studio/api")
-    app.include_router(_of_files(traces), prefix="/studio/api")
-    app.include_router(_of_words(models, traces), prefix="/studio/api")
-    app.include_router(_of_training(models), prefix="/studio/api")
+    app.include_router(_page_routes())
+    app.include_router(_model_routes(models), prefix="/studio/api")
+    app.include_router(_trace_routes(models, traces), prefix="/studio/api")
+    app.include_router(_file_routes(traces), prefix="/studio/api")
+    app.include_router(_text_routes(models, traces), prefix="/studio/api")
+    app.include_router(_training_routes(models), prefix="/studio/api")
     return app
 
 
 def body_of(kind: type[Body]) -> Callable[[Request], Awaitable[Body]]:
-    """What reads a request of this kind."""
+    """A dependency that reads and checks a request of this kind."""
 
     async def read(request: Request) -> Body:
         try:
             return kind.model_validate_json(await read_body(request))
         except ValidationError as error:
-            raise Malformed(one_sentence(error)) from None
+            raise Malformed(first_error(error)) from None
 
     return read
 
@@ -65,7 +65,7 @@ def view_script() -> str:
 
 
 def _handlers() -> Any:
-    """What works answers out; with it comes torch, which the page itself does not wait for."""
+    """The handlers, imported late because they import torch."""
     from regard.service import handlers
 
     return handlers
@@ -76,16 +76,16 @@ def _warm_up(entry: Entry) -> None:
 
 
 def _comparing() -> Any:
-    """The same for what compares."""
+    """The comparisons, imported late because they import torch."""
     from regard.service import comparing
 
     return comparing
 
 
-def _pages() -> APIRouter:
+def _page_routes() -> APIRouter:
     routes = APIRouter()
 
-    # Coroutines, because a page must not wait for the threads that compute.
+    # Coroutines, because the page must not wait for the worker threads.
     @routes.get("/")
     async def begin() -> Response:
         return RedirectResponse("/studio")
@@ -109,53 +109,53 @@ def _pages() -> APIRouter:
     return routes
 
 
-def _of_models(models: Models) -> APIRouter:
+def _model_routes(models: Models) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/models")
     def cards() -> Response:
-        told = answer({"models": models.cards()})
-        models.want()
-        return told
+        response = json_response({"models": models.cards()})
+        models.request_loading()
+        return response
 
     @routes.get("/models/{name}/vocabulary")
     def vocabulary(name: str) -> Response:
-        return answer({"tokens": models[name].vocabulary})
+        return json_response({"tokens": models[name].vocabulary})
 
     return routes
 
 
-def _of_traces(models: Models, traces: Traces) -> APIRouter:
+def _trace_routes(models: Models, traces: Traces) -> APIRouter:
     routes = APIRouter()
 
     @routes.post("/trace")
-    def trace(asked: Annotated[TraceAsked, Depends(body_of(TraceAsked))]) -> Response:
-        return answer(_handlers().trace(models, traces, asked).told)
+    def trace(request: Annotated[TraceRequest, Depends(body_of(TraceRequest))]) -> Response:
+        return json_response(_handlers().trace(models, traces, request).description)
 
     @routes.get("/trace/{name}/overview")
     def overview(name: str) -> Response:
-        return sheet(traces[name].overview_sheet)
+        return binary_response(traces[name].overview_sheet)
 
     @routes.get("/trace/{name}/attention/{kind}/{layer}")
     def attention(name: str, kind: str, layer: int, words: Annotated[int, Query(ge=0, le=1)] = 0) -> Response:
-        return sheet(_handlers().attention(traces[name], kind, layer, bool(words)))
+        return binary_response(_handlers().attention(traces[name], kind, layer, bool(words)))
 
     @routes.get("/trace/{name}/vectors/{side}")
     def vectors(name: str, side: str) -> Response:
-        return sheet(_handlers().vectors(traces[name], side))
+        return binary_response(_handlers().vectors(traces[name], side))
 
     @routes.get("/trace/{name}/steps/{kind}/{layer}/{head}/{query}")
     def steps(name: str, kind: str, layer: int, head: int, query: int) -> Response:
-        return sheet(_handlers().steps(traces[name], kind, layer, head, query))
+        return binary_response(_handlers().steps(traces[name], kind, layer, head, query))
 
     @routes.get("/trace/{name}/next/{position}")
     def next_logits(name: str, position: int) -> Response:
-        return sheet(_handlers().next_logits(traces[name], position))
+        return binary_response(_handlers().next_logits(traces[name], position))
 
     return routes
 
 
-def _of_files(traces: Traces) -> APIRouter:
+def _file_routes(traces: Traces) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/trace/{name}/save.{ending}")
@@ -171,63 +171,63 @@ def _of_files(traces: Traces) -> APIRouter:
     ) -> Response:
         from regard.service import saving
 
-        media, kept = saving.check_ending(ending), traces[name]
+        media, stored = saving.check_ending(ending), traces[name]
         choice = saving.Choice(kind, layer, head, query, bool(words), tab)
-        data = saving.saved(kept, ending, choice)
-        told = f'attachment; filename="{saving.file_name(kept, ending, choice)}"'
-        return Response(data, media_type=media, headers={"Content-Disposition": told})
+        data = saving.saved(stored, ending, choice)
+        disposition = f'attachment; filename="{saving.file_name(stored, ending, choice)}"'
+        return Response(data, media_type=media, headers={"Content-Disposition": disposition})
 
     return routes
 
 
-def _of_words(models: Models, traces: Traces) -> APIRouter:
+def _text_routes(models: Models, traces: Traces) -> APIRouter:
     routes = APIRouter()
 
     @routes.post("/next")
-    def next_after(asked: Annotated[NextAsked, Depends(body_of(NextAsked))]) -> Response:
-        return sheet(_handlers().next_after(models, asked))
+    def next_after(request: Annotated[NextRequest, Depends(body_of(NextRequest))]) -> Response:
+        return binary_response(_handlers().next_after(models, request))
 
     @routes.post("/translate")
-    def translate(asked: Annotated[TranslateAsked, Depends(body_of(TranslateAsked))]) -> Response:
-        return answer(_handlers().translate(models, asked))
+    def translate(request: Annotated[TranslateRequest, Depends(body_of(TranslateRequest))]) -> Response:
+        return json_response(_handlers().translate(models, request))
 
     @routes.post("/compare")
-    def compare(asked: Annotated[CompareAsked, Depends(body_of(CompareAsked))]) -> Response:
-        return answer(_comparing().compare(models, traces, asked))
+    def compare(request: Annotated[CompareRequest, Depends(body_of(CompareRequest))]) -> Response:
+        return json_response(_comparing().compare(models, traces, request))
 
     @routes.post("/ablation")
-    def ablation(asked: Annotated[AblationAsked, Depends(body_of(AblationAsked))]) -> Response:
-        return answer(_comparing().ablation(models, traces, asked))
+    def ablation(request: Annotated[AblationRequest, Depends(body_of(AblationRequest))]) -> Response:
+        return json_response(_comparing().ablation(models, traces, request))
 
     @routes.post("/fill")
-    def fill(asked: Annotated[FillAsked, Depends(body_of(FillAsked))]) -> Response:
-        return answer(_handlers().fill(models, asked))
+    def fill(request: Annotated[FillRequest, Depends(body_of(FillRequest))]) -> Response:
+        return json_response(_handlers().fill(models, request))
 
     @routes.post("/classify")
-    def classify(asked: Annotated[ClassifyAsked, Depends(body_of(ClassifyAsked))]) -> Response:
-        return answer(_handlers().classify(models, asked))
+    def classify(request: Annotated[ClassifyRequest, Depends(body_of(ClassifyRequest))]) -> Response:
+        return json_response(_handlers().classify(models, request))
 
     return routes
 
 
-def _of_training(models: Models) -> APIRouter:
+def _training_routes(models: Models) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/course/{name}")
-    def course(name: str) -> Response:
-        return answer(models[name].course())
+    def training_curves(name: str) -> Response:
+        return json_response(models[name].training_curves())
 
     @routes.get("/demo")
     def progress(model: str | None = None) -> Response:
-        entry, learning = models.of_demo(model)
-        return answer(learning.progress(entry.home is not None))
+        entry, training = models.find_demo(model)
+        return json_response(training.progress(entry.location is not None))
 
     @routes.post("/demo")
     def begin(model: str | None = None) -> Response:
-        entry, learning = models.of_demo(model)
-        if entry.home is not None:
-            raise Busy(f"{entry.name} is trained already; look at it")
-        learning.begin()
-        return answer(learning.progress(False))
+        entry, training = models.find_demo(model)
+        if entry.location is not None:
+            raise Busy(f"{entry.name} is already trained; use it")
+        training.begin()
+        return json_response(training.progress(False))
 
     return routes

@@ -1,4 +1,4 @@
-"""What the page is told about a model before it asks for anything: sizes, examples. Loads no torch."""
+"""Descriptions of models for the page: sizes and examples. Imports no torch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LANGUAGES = {
     "demo-writing": "goes on writing English",
 }
 DOES = {"translation": "translates", "writing": "goes on writing", "reading": "reads"}
-# The word that a pair of the lectures' sentences is about.
+# The word that differs in meaning in a pair of the lectures' sentences.
 ABOUT = {"it, too": "it", "it": "it", "bank": "bank", "Python": "Python"}
 TIRED, WIDE = LECTURES[0].source, LECTURES[1].source
 BEGINNINGS = (
@@ -37,7 +37,7 @@ def card(
     facts: Mapping[str, Any] | None,
     snapshots: list[int],
 ) -> dict[str, Any]:
-    """A trained model as the page knows it."""
+    """The description of a trained model."""
     config, family = folder.config, family_of(folder.config)
     labels = folder.labels or range(config.classes)
     does = LANGUAGES[facts["name"]] if facts else DOES[family]
@@ -55,7 +55,7 @@ def card(
 
 
 def untrained_card(name: str, state: str) -> dict[str, Any]:
-    """A model of the demo that is still to be trained: it has a name and no sizes."""
+    """The description of a demo model that is not trained: a name without sizes."""
     family = "writing" if name == "demo-writing" else "translation"
     nothing = dict.fromkeys(("heads", "width", "head_width", "vocabulary", "parameters", "context"), 0)
     return {
@@ -76,11 +76,11 @@ def untrained_card(name: str, state: str) -> dict[str, Any]:
 
 
 def examples(config: ModelConfig, tokenizer: Tokenizer, facts: Mapping[str, Any] | None) -> list[str]:
-    """Texts to begin with: the lectures' for the demo, one that fits the family for any other."""
+    """Example texts: the lectures' for the demo, one of the family for other models."""
     if facts is not None:
         if facts["name"] == "demo-writing":
             return list(BEGINNINGS)
-        return [one.source for one in _lectures(facts) if "’" not in one.source]
+        return [lecture.source for lecture in _lectures(facts) if "’" not in lecture.source]
     if config.output in ("masked", "words") and config.family == "encoder-only":
         return [f"Paris is the {_mask(tokenizer)} of France."]
     return {"translation": [TIRED], "writing": [BEGINNINGS[0]], "reading": ["A film to remember."]}[
@@ -89,15 +89,15 @@ def examples(config: ModelConfig, tokenizer: Tokenizer, facts: Mapping[str, Any]
 
 
 def pairs(family: str, facts: Mapping[str, Any] | None) -> list[list[str]]:
-    """Two sentences that differ in a word, and the word to watch in both."""
+    """Two sentences that differ in one word, and the word to compare in both."""
     if facts is None or facts["name"] == "demo-writing":
         return [[TIRED, WIDE, "it"]]
     if facts["name"] == "demo-reverse":
         return [[REVERSED[3].source, REVERSED[4].source, "traversé"]]
-    told = [list(each) for _, each in groupby(LECTURES, key=lambda one: one.pair)]
+    groups = [list(group) for _, group in groupby(LECTURES, key=lambda lecture: lecture.pair)]
     return [
         [first.source, second.source, ABOUT[first.pair]]
-        for first, second in (each for each in told if len(each) == 2)
+        for first, second in (group for group in groups if len(group) == 2)
         if first.pair in ABOUT
     ]
 
@@ -107,7 +107,7 @@ def _lectures(facts: Mapping[str, Any]) -> tuple[Lecture, ...]:
 
 
 def _mask(tokenizer: Tokenizer) -> str:
-    """How this tokenizer spells its mask."""
+    """The spelling of the tokenizer's mask."""
     known = SPELLINGS["mask"]
     if "mask" not in tokenizer.specials:
         return known[0]

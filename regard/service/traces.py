@@ -1,4 +1,4 @@
-"""Inspections by what they are of: the same request gives the same one, and those long unused are let go."""
+"""A cache of inspections by request; those unused for longest are evicted."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Trace:
     id: str
     entry: Entry
     loaded: Loaded
-    seen: Inspection
+    inspection: Inspection
     overview: Overview
-    told: dict[str, Any] = field(default_factory=dict)
+    description: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def overview_sheet(self) -> bytes:
@@ -42,16 +42,17 @@ class Trace:
 
     @cached_property
     def size(self) -> int:
-        """About how many bytes its recording may come to hold."""
-        seen = self.seen
+        """An estimate of the largest size of its recording in bytes."""
+        inspection = self.inspection
         between = sum(
-            seen.layers(kind) * seen.heads * prod(map(len, seen.sides(kind))) for kind in seen.kinds
+            inspection.layers(kind) * inspection.heads * prod(map(len, inspection.sides(kind)))
+            for kind in inspection.kinds
         )
-        return min(seen.recording.budget, 16 * between) + seen.recording.output.nbytes
+        return min(inspection.recording.budget, 16 * between) + inspection.recording.output.nbytes
 
 
 class Traces:
-    """The traces that are kept; several threads may ask."""
+    """The stored traces; safe for several threads."""
 
     def __init__(self, most: int = MOST, size: int = BYTES):
         self._most, self._size = most, size
@@ -62,31 +63,32 @@ class Traces:
         return len(self._kept)
 
     def find(self, name: str) -> Trace | None:
-        """The trace of this id, if it is still there."""
+        """The trace with this id, or None."""
         with self._lock:
-            found = self._kept.get(name)
-            if found is not None:
+            trace = self._kept.get(name)
+            if trace is not None:
                 self._kept.move_to_end(name)
-            return found
+            return trace
 
     def __getitem__(self, name: str) -> Trace:
-        found = self.find(name)
-        if found is None:
-            raise Gone("this sentence was let go to make room; ask for it again")
-        return found
+        trace = self.find(name)
+        if trace is None:
+            raise Gone("the results of this sentence were evicted; request them again")
+        return trace
 
     def keep(self, trace: Trace) -> None:
-        """Keep a trace, and let go of those that were not asked for longest."""
+        """Store a trace, and evict those unused for longest."""
         with self._lock:
             self._kept[trace.id] = trace
             while len(self._kept) > 1 and not self._fits():
                 self._kept.popitem(last=False)
 
     def _fits(self) -> bool:
-        return len(self._kept) <= self._most and sum(each.size for each in self._kept.values()) <= self._size
+        size = sum(trace.size for trace in self._kept.values())
+        return len(self._kept) <= self._most and size <= self._size
 
 
 def id_of(request: Any, key: str) -> str:
-    """A hash of a request to the model of a key."""
-    said = json.dumps([key, request], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(said.encode()).hexdigest()[:24]
+    """A hash of a request and the key of its model."""
+    text = json.dumps([key, request], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -27,7 +27,7 @@ def taken():
 def test_the_next_free_port_is_taken(taken, monkeypatch):
     monkeypatch.setattr(serving, "PORT", taken)
     with serving.open_port(None) as opened:
-        assert taken < opened.getsockname()[1] < taken + serving.TRIED
+        assert taken < opened.getsockname()[1] < taken + serving.MOST_PORTS
         assert serving.address_of(opened) == f"http://127.0.0.1:{opened.getsockname()[1]}/studio"
 
 
@@ -42,7 +42,7 @@ def test_the_usual_port_is_taken_first(taken, monkeypatch):
 
 def test_when_all_are_taken_it_says_so(taken, monkeypatch):
     monkeypatch.setattr(serving, "PORT", taken)
-    monkeypatch.setattr(serving, "TRIED", 1)
+    monkeypatch.setattr(serving, "MOST_PORTS", 1)
     with pytest.raises(UsageError, match=f"ports {taken} to {taken} are taken; choose another with --port"):
         serving.open_port(None)
 
@@ -58,7 +58,7 @@ def test_a_named_port_is_taken_or_none(capsys, taken, model_folders):
     ("arguments", "complaint"),
     [
         (["nowhere"], "nowhere is not a folder; pass that of a model or a run, or none for the demo"),
-        ([".", "--port", "8765"], "holds no model that regard has saved"),
+        ([".", "--port", "8765"], "contains no model saved by regard"),
         (["--port", "70000"], "invalid value for '--port': Input should be less than or equal to 65535"),
         (["--host", "0.0.0.0"], "no such option: --host"),
     ],

@@ -16,4 +16,4 @@ TEXTS = {
 
 def seen_by_python(models, name, text=None, ablate=()):
     """The same sentence, inspected without the service."""
-    return inspect(load(models[name].home.model), text or TEXTS[name], ablate=ablate)
+    return inspect(load(models[name].location.model), text or TEXTS[name], ablate=ablate)

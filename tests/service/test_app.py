@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.testclient import TestClient
 
 from regard.errors import CheckpointError, SettingError
-from regard.service.app import HEADERS, LARGEST_BODY, answer, make_app, read_body
+from regard.service.app import HEADERS, LARGEST_BODY, json_response, make_app, read_body
 from regard.service.http_errors import Busy, Gone
 
 LOCAL = "http://127.0.0.1:8765"
@@ -22,7 +22,7 @@ def app():
 
     @app.get("/fine")
     def fine():
-        return answer({"fine": True})
+        return json_response({"fine": True})
 
     @app.get("/fails/{how}")
     def fails(how: str):
@@ -36,11 +36,11 @@ def app():
 
     @app.get("/number/{number}")
     def number(number: int):
-        return answer({"number": number})
+        return json_response({"number": number})
 
     @app.post("/count")
     async def count(request: Request):
-        return answer({"bytes": len(await read_body(request))})
+        return json_response({"bytes": len(await read_body(request))})
 
     return app
 
@@ -97,11 +97,11 @@ def test_every_answer_carries_the_headers(client, path, caplog):
     ("path", "status", "said"),
     [
         ("/fails/setting", 400, "heads (7) must divide width (512); try 8"),
-        ("/fails/file", 503, "the model cannot answer this; the terminal says why"),
-        ("/fails/bug", 500, "something broke while this was worked out; the terminal says more"),
+        ("/fails/file", 503, "the model cannot process this request; see the terminal"),
+        ("/fails/bug", 500, "an internal error occurred; see the terminal"),
         ("/fails/busy", 409, "it runs"),
-        ("/nothing", 404, "there is nothing here; begin at /studio"),
-        ("/count", 405, "this is asked in another way"),
+        ("/nothing", 404, "not found; start at /studio"),
+        ("/count", 405, "method not allowed"),
     ],
 )
 def test_a_mistake_is_one_sentence(client, path, status, said, caplog):
@@ -133,7 +133,7 @@ def test_a_body_up_to_the_limit_is_read(client):
 def test_a_larger_body_is_refused_before_it_is_read(client):
     found = client.post("/count", content=b"x" * (LARGEST_BODY + 1))
     assert found.status_code == 413
-    assert found.json() == {"error": "a request may have 1,000,000 bytes; send less"}
+    assert found.json() == {"error": "a request may have at most 1,000,000 bytes; send less"}
 
 
 def test_a_body_that_does_not_say_how_long_it_is_is_counted(client):
@@ -148,7 +148,7 @@ def test_a_body_that_does_not_say_how_long_it_is_is_counted(client):
 
 
 def test_what_is_no_number_is_null():
-    told = answer({"a": [float("nan"), 1.5, {"b": float("-inf")}], "c": (float("inf"),)})
+    told = json_response({"a": [float("nan"), 1.5, {"b": float("-inf")}], "c": (float("inf"),)})
     assert told.body == b'{"a":[null,1.5,{"b":null}],"c":[null]}'
 
 

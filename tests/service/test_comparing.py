@@ -64,7 +64,7 @@ def test_what_switching_off_does(ask, models):
     assert told["log_probability"] == pytest.approx(seen.log_probability, abs=1e-4)
     assert told["without"] == pytest.approx(without.log_probability, abs=1e-4)
     assert told["ablated"] == [f"cross.1.{head}" for head in range(4)]
-    subject = load(models["translate"].home.model)
+    subject = load(models["translate"].location.model)
     anew = subject.translate(TEXTS["translate"], ablate=parts).text
     assert (told["text"], told["text_without"]) == (seen.target.text, anew)
     rivals = told["rivals"]

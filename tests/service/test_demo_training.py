@@ -10,9 +10,9 @@ import time
 import pytest
 from fastapi.testclient import TestClient
 
-from regard.demo.story.model_store import Place
+from regard.demo.story.model_store import DemoFolder
 from regard.service import demo_training as room
-from regard.service.demo_training import Learning
+from regard.service.demo_training import DemoTraining
 from regard.service.models import Entry, Models
 from regard.service.studio import make_studio
 
@@ -46,14 +46,14 @@ def until(true, seconds=60.0):
 
 @pytest.fixture
 def place(tmp_path):
-    return Place("demo", tmp_path / "demo", SMALL, pairs=4000)
+    return DemoFolder("demo", tmp_path / "demo", SMALL, pairs=4000)
 
 
 @pytest.fixture
 def learning(place, monkeypatch):
     """A training whose process only seems to train."""
-    monkeypatch.setattr(room, "LEARNER", (sys.executable, "-c", FAKE))
-    learning = Learning(place)
+    monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", FAKE))
+    learning = DemoTraining(place)
     yield learning
     learning.stop()
 
@@ -95,21 +95,21 @@ def test_the_end_of_the_server_ends_it(learning):
 
 
 def test_what_failed_is_told(learning, monkeypatch):
-    monkeypatch.setattr(room, "LEARNER", (sys.executable, "-c", "raise SystemExit(1)"))
+    monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", "raise SystemExit(1)"))
     learning.begin()
     until(lambda: not learning.is_running)
     told = learning.progress(False)
     assert (told["state"], told["error"]) == (
         "untrained",
-        "the model could not be trained; the terminal says why",
+        "the model could not be trained; see the terminal",
     )
-    monkeypatch.setattr(room, "LEARNER", (sys.executable, "-c", FAKE))
+    monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", FAKE))
     learning.begin()
     assert learning.progress(False)["state"] == "learning"
 
 
 def test_it_is_begun_once(place, monkeypatch):
-    monkeypatch.setattr(room, "LEARNER", (sys.executable, "-c", FAKE))
+    monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", FAKE))
     models = Models([Entry("demo", None, place)])
     with TestClient(make_studio(models), base_url="http://localhost") as client:
         assert client.get(API + "demo").json()["state"] == "untrained"
@@ -117,15 +117,15 @@ def test_it_is_begun_once(place, monkeypatch):
         again = client.post(API + "demo")
         assert (again.status_code, again.json()["error"]) == (
             409,
-            "demo is being trained already; wait for it",
+            "demo is already being trained; wait for it",
         )
         assert client.get(API + "models").json()["models"][0]["state"] == "learning"
-        until(lambda: models["demo"].learning.run is not None)
+        until(lambda: models["demo"].training.run is not None)
         course = client.get(API + "course/demo").json()
         assert (course["live"], course["total"], len(course["steps"])) == (True, 10, 5)
         asked = client.post(API + "trace", json={"model": "demo", "text": "a"})
         assert asked.status_code == 503
-        process = models["demo"].learning._process
+        process = models["demo"].training._process
     assert process.poll() is not None  # the end of the application has ended it
 
 
@@ -137,7 +137,7 @@ def test_a_trained_model_is_not_trained_again(client):
 def test_the_process_ends_with_the_one_that_started_it(place, tmp_path):
     asked = {"name": "demo", "path": str(place.path), "settings": SMALL, "pairs": 4000}
     process = subprocess.Popen(
-        [*room.LEARNER, json.dumps(asked)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*room.TRAINER, json.dumps(asked)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert process.stdin is not None
     assert process.stdout is not None

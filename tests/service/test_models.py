@@ -11,8 +11,8 @@ import pytest
 
 from regard.checkpoints.folder import copy_model
 from regard.errors import CheckpointError, UsageError
-from regard.service.http_errors import NotReady, NotThere
-from regard.service.locations import find_home, name_of
+from regard.service.http_errors import NotFound, NotReady
+from regard.service.locations import find_location, name_of
 from regard.service.models import Entry, Models, open_models
 
 
@@ -25,11 +25,11 @@ def empty_cache(tmp_path, monkeypatch):
 
 def test_a_home_is_found_from_run_and_model(demo_run):
     for path in (demo_run, demo_run / "model"):
-        home = find_home(path)
+        home = find_location(path)
         assert home.model.samefile(demo_run / "model")
         assert home.run.samefile(demo_run)
         assert list(home.snapshots()) == [0, 20]
-    alone = find_home(demo_run / "weights" / "step-00000020")
+    alone = find_location(demo_run / "weights" / "step-00000020")
     assert (alone.run, alone.snapshots()) == (None, {})
 
 
@@ -37,7 +37,7 @@ def test_a_run_that_goes_on_is_seen_by_its_last_snapshot(demo_run, tmp_path):
     shutil.copytree(demo_run / "weights", tmp_path / "going" / "weights")
     (tmp_path / "going" / "weights" / "step-00000040").mkdir()  # still being written
     (tmp_path / "going" / "weights" / "step-x").mkdir()
-    home = find_home(tmp_path / "going")
+    home = find_location(tmp_path / "going")
     assert home.model.name == "step-00000020"
     assert home.run == tmp_path / "going"
 
@@ -68,7 +68,7 @@ def test_a_run_that_goes_on_is_followed(demo_run, tmp_path):
 def test_a_folder_without_a_model(tmp_path, made):
     if made:
         (tmp_path / "x").mkdir()
-    with pytest.raises(UsageError, match="holds no model" if made else "is not a folder"):
+    with pytest.raises(UsageError, match="contains no model" if made else "is not a folder"):
         open_models([str(tmp_path / "x")])
 
 
@@ -87,7 +87,7 @@ def test_a_model_that_was_damaged_later_is_told_without_its_path(demo_run, tmp_p
     for snapshot in (None, 20):
         with pytest.raises(NotReady) as refused:
             entry.loaded(snapshot)
-        assert str(refused.value) == "run cannot be loaded; the terminal says why"
+        assert str(refused.value) == "run cannot be loaded; see the terminal"
     assert "model.safetensors is damaged" in caplog.text
     assert entry.loaded(0)
 
@@ -112,19 +112,19 @@ def test_the_demo_is_offered_untrained(empty_cache):
     (card,) = models.cards()
     assert (card["name"], card["state"], card["family"]) == ("demo", "untrained", "translation")
     assert card["title"] == "demo, English to French, not trained yet"
-    with pytest.raises(NotReady, match="demo is not trained yet; let the page train it"):
+    with pytest.raises(NotReady, match="demo is not trained yet; train it on the page"):
         models["demo"].loaded()
     with pytest.raises(NotReady):
-        models["demo"].course()
+        models["demo"].training_curves()
 
 
 def test_a_built_in_model_appears_when_it_is_trained(empty_cache, demo_run):
-    from regard.demo.story.model_store import find_place
+    from regard.demo.story.model_store import find_demo_folder
 
     models = open_models(["demo", "demo-writing", "demo"])
     assert [card["state"] for card in models.cards()] == ["untrained", "untrained"]
     shutil.copytree(demo_run, empty_cache / "demo")
-    facts = {"name": "demo", "fingerprint": find_place("demo").fingerprint, "words": ["the"]}
+    facts = {"name": "demo", "fingerprint": find_demo_folder("demo").fingerprint, "words": ["the"]}
     (empty_cache / "demo" / "demo.json").write_text(json.dumps(facts), encoding="utf-8")
     assert [card["state"] for card in models.cards()] == ["ready", "untrained"]
     assert [card["name"] for card in open_models().cards()] == ["demo"]
@@ -143,15 +143,15 @@ def test_only_the_demos_facts_make_a_demo(demo_run, tmp_path, facts):
 
 
 def test_an_unknown_model_names_the_nearest(models):
-    with pytest.raises(NotThere, match="did you mean small"):
+    with pytest.raises(NotFound, match="did you mean small"):
         models["smal"]
 
 
 def test_snapshots_are_let_go_but_never_the_model(demo_run, monkeypatch):
     from regard.service import models as room
 
-    monkeypatch.setattr(room, "HELD", 1)
-    entry = Entry("small", find_home(demo_run))
+    monkeypatch.setattr(room, "SNAPSHOT_BYTES", 1)
+    entry = Entry("small", find_location(demo_run))
     whole = entry.loaded()
     first = entry.loaded(0)
     assert entry.loaded(0) is first
@@ -182,16 +182,16 @@ def test_models_are_loaded_behind_the_scenes(demo_run, monkeypatch):
     from regard.service import models as room
     from regard.service.handlers import warm_up
 
-    monkeypatch.setattr(room, "PATIENCE", 0.0)
+    monkeypatch.setattr(room, "WARM_UP_DELAY", 0.0)
     models = open_models([str(demo_run)])
     models._warm_up(warm_up)
-    assert list(models["small"]._loaded) == [models["small"].home.model]
+    assert list(models["small"]._loaded) == [models["small"].location.model]
 
 
 def test_a_model_that_cannot_be_loaded_does_not_end_the_others(models, monkeypatch, caplog):
     from regard.service import models as room
 
-    monkeypatch.setattr(room, "PATIENCE", 0.0)
+    monkeypatch.setattr(room, "WARM_UP_DELAY", 0.0)
     tried = []
 
     def fail(entry):

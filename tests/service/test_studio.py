@@ -122,7 +122,7 @@ def test_a_snapshot_is_another_model(ask, read_sheet, models):
     whole = ask("trace", model="small", text=TEXTS["small"], target="la rue").json()
     for step in (0, 20):
         trace = ask("trace", model="small", text=TEXTS["small"], target="la rue", snapshot=step).json()
-        folder = models["small"].home.run / "weights" / f"step-{step:08}"
+        folder = models["small"].location.run / "weights" / f"step-{step:08}"
         seen = inspect(load(folder), TEXTS["small"], "la rue")
         assert trace["trace"] != whole["trace"]
         assert trace["log_probability"] == pytest.approx(seen.log_probability, abs=1e-4)
@@ -190,7 +190,7 @@ def test_an_end_is_an_end(ask, models):
 
 def test_a_translation_with_its_tree(ask, models):
     told = ask("translate", model="translate", text=TEXTS["translate"], beams=3).json()
-    found = load(models["translate"].home.model).translate(
+    found = load(models["translate"].location.model).translate(
         TEXTS["translate"], beams=3, n_best=3, tree=True, length_penalty=0.6
     )
     assert told["text"] == found.text
@@ -207,7 +207,7 @@ def test_a_translation_with_its_tree(ask, models):
 
 def test_fill_and_classify(ask, models):
     told = ask("fill", model="fill", text=TEXTS["fill"], top=3).json()
-    assert told == load(models["fill"].home.model).fill(TEXTS["fill"], top=3).as_dict()
+    assert told == load(models["fill"].location.model).fill(TEXTS["fill"], top=3).as_dict()
     told = ask("classify", model="classify", text=TEXTS["classify"]).json()
     assert told["label"] in ("bad", "fair", "good")
     assert sum(told["probabilities"].values()) == pytest.approx(1.0, abs=1e-5)
@@ -274,7 +274,7 @@ def test_nothing_else_is_served(client, path):
 
 
 def test_the_inspected_translation_is_the_default_one(ask, models):
-    translator = load(models["translate"].home.model)
+    translator = load(models["translate"].location.model)
     heads = [["cross", layer, head] for layer in range(2) for head in range(3)]
     differs = 0
     for text in ("the red cat sees the dog.", "the dog", "the cat sees the red dog.", "the old bird sings."):

@@ -77,16 +77,16 @@ def test_answers_do_not_mix_where_nothing_is_kept(models):
 
 def test_the_same_sentence_at_once_is_inspected_once(models, monkeypatch):
     from regard.service import handlers
-    from regard.service.requests import TraceAsked
+    from regard.service.requests import TraceRequest
     from regard.service.traces import Traces
 
-    made, real = [], handlers.inspect_asked
-    monkeypatch.setattr(handlers, "inspect_asked", lambda *given: made.append(1) or real(*given))
+    made, real = [], handlers.inspect_request
+    monkeypatch.setattr(handlers, "inspect_request", lambda *given: made.append(1) or real(*given))
     traces, gate = Traces(), Barrier(6)
 
     def ask(_):
         gate.wait(60)
-        return handlers.trace(models, traces, TraceAsked(model="small", text="The animal."))
+        return handlers.trace(models, traces, TraceRequest(model="small", text="The animal."))
 
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(ask, range(6)))

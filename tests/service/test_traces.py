@@ -26,7 +26,7 @@ def test_the_one_unused_longest_goes_first():
     traces.keep(Fake("c"))
     assert traces.find("b") is None
     assert (traces["a"].id, traces["c"].id) == ("a", "c")
-    with pytest.raises(Gone, match="ask for it again"):
+    with pytest.raises(Gone, match="request them again"):
         traces["b"]
 
 
@@ -52,14 +52,14 @@ def test_an_id_tells_requests_and_models_apart():
 
 def test_the_size_of_a_trace_grows_with_its_text(client, ask, models):
     from regard.service import handlers
-    from regard.service.requests import TraceAsked
+    from regard.service.requests import TraceRequest
 
     traces = Traces()
     short, long = (
-        handlers.trace(models, traces, TraceAsked(model="small", text=text, target="la"))
+        handlers.trace(models, traces, TraceRequest(model="small", text=text, target="la"))
         for text in ("The", "The animal was too tired because it was too tired.")
     )
-    kept = [sum(part.nbytes for part in _parts(each.seen)) for each in (short, long)]
+    kept = [sum(part.nbytes for part in _parts(each.inspection)) for each in (short, long)]
     assert short.size < long.size
     assert all(size > held / 4 for size, held in zip((short.size, long.size), kept, strict=True))
 

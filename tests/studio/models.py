@@ -36,10 +36,10 @@ def make_models(folder: Path) -> dict[str, Path]:
 
 def _train(folder: Path, recipe: str, settings: Mapping[str, Any]) -> Path:
     """A run of the demo, too short to learn much."""
-    from regard.demo.story.model_store import Place
+    from regard.demo.story.model_store import DemoFolder
     from regard.demo.story.training import obtain
 
-    return obtain(Place(recipe, folder, settings, pairs=4000), show=False).folder
+    return obtain(DemoFolder(recipe, folder, settings, pairs=4000), show=False).folder
 
 
 def _build(folder: Path, head: Mapping[str, Any], extra: Mapping[str, Any]) -> Path:

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from regard.demo.story.model_store import Place
+from regard.demo.story.model_store import DemoFolder
 from regard.service.models import Entry, Models
 from regard.service.studio import make_studio
 
@@ -82,7 +82,7 @@ def test_the_tour_can_be_left_and_goes_back(person):
 @pytest.fixture
 def newcomer(browser, tmp_path):
     """Somebody in front of a studio whose demo is not trained yet."""
-    models = Models([Entry("demo", None, Place("demo", tmp_path / "demo", SMALL, pairs=4000))])
+    models = Models([Entry("demo", None, DemoFolder("demo", tmp_path / "demo", SMALL, pairs=4000))])
     with serve_here(make_studio(models)) as home, visitor(browser, home) as (context, _):
         yield Person(context.new_page(), home)
 

@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class DemoFolder:
     """The folder of one model, and what the model in it must have been made of.
 
     `settings` replaces what the recipe says; `pairs` 0 stands for the usual many.
@@ -61,7 +61,7 @@ class Place:
         return found if found and found.get("fingerprint") == self.fingerprint else None
 
     @contextmanager
-    def made(self) -> Iterator[Path]:
+    def created(self) -> Iterator[Path]:
         """A folder to work in; what then stands under `run` in it takes this place at once, or never."""
         if self.path.exists() and read_facts(self.path) is None:
             raise UsageError(f"{self.path} exists and is no demo's folder; choose another with --out")
@@ -74,19 +74,21 @@ class Place:
             Path(work, "run").rename(self.path)
 
 
-def find_place(name: str, out: Path | None = None, settings: Mapping[str, Any] | None = None) -> Place:
+def find_demo_folder(
+    name: str, out: Path | None = None, settings: Mapping[str, Any] | None = None
+) -> DemoFolder:
     """The place of a built-in model: the user's cache, or the folder given."""
     if settings and out is None:
         raise UsageError("--set makes a model of its own, which needs a folder of its own; add --out DIR")
-    return Place(name, out or cache_folder() / name, settings or {})
+    return DemoFolder(name, out or cache_folder() / name, settings or {})
 
 
 def trained_folder(name: str) -> Path:
     """The folder of a built-in model that has been trained; nothing is trained by surprise."""
-    place = find_place(name)
-    if place.facts() is None:
+    demo_folder = find_demo_folder(name)
+    if demo_folder.facts() is None:
         raise UsageError(f"{name} is not trained on this machine yet; {COMMANDS[name]} makes it")
-    return place.path
+    return demo_folder.path
 
 
 def cache_folder() -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from regard.demo.story.model_store import Place, find_place
+from regard.demo.story.model_store import DemoFolder, find_demo_folder
 from regard.demo.story.promises import PROMISES, Verdict
 from regard.errors import UsageError
 from regard.inspection.render.board import COLOURS, Board
@@ -38,7 +38,7 @@ class Request:
         """Whether the model that goes on writing is meant."""
         return self.what == WRITING
 
-    def place(self) -> Place:
+    def demo_folder(self) -> DemoFolder:
         """Where the model is, or will be."""
         if self.is_writing and (self.reverse or self.check):
             raise UsageError("demo writing goes neither with --reverse nor with --check; leave that out")
@@ -47,19 +47,19 @@ class Request:
         if self.as_json and not self.check:
             raise UsageError("--json goes with --check; add it, or use regard translate demo TEXT --json")
         name = "demo-writing" if self.is_writing else "demo-reverse" if self.reverse else "demo"
-        return find_place(name, self.out, self.settings)
+        return find_demo_folder(name, self.out, self.settings)
 
 
 def show(request: Request, begun: float | None = None) -> int:
     """Do what was asked and give the exit code; `begun` is when the command started."""
     begun = time.perf_counter() if begun is None else begun
-    place = request.place()
+    demo_folder = request.demo_folder()
     from regard.demo.story.language_model import tell_writing
     from regard.demo.story.sentence import show_own
     from regard.demo.story.telling import tell
     from regard.demo.story.training import obtain
 
-    demo = obtain(place, request.fresh or request.check)
+    demo = obtain(demo_folder, request.fresh or request.check)
     board = Board(Console(theme=COLOURS, highlight=False, stderr=request.as_json))
     if request.is_writing:
         tell_writing(board, demo)
@@ -69,7 +69,7 @@ def show(request: Request, begun: float | None = None) -> int:
         tell(board, demo)
     if not request.check:
         return 0
-    return report(Verdict.of(demo.facts, time.perf_counter() - begun), place.name, request.as_json)
+    return report(Verdict.of(demo.facts, time.perf_counter() - begun), demo_folder.name, request.as_json)
 
 
 def show_corpus_of(request: Request) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from regard.demo.corpus import PAIRS, Corpus, built_in, corpus
 from regard.demo.story.corpus_files import write_english, write_pairs
 from regard.demo.story.links import links_of
-from regard.demo.story.model_store import COMMANDS, RECIPES, Place, forget, read_facts, write_facts
+from regard.demo.story.model_store import COMMANDS, RECIPES, DemoFolder, forget, read_facts, write_facts
 from regard.demo.story.promises import judge
 from regard.errors import Interrupted, UsageError
 from regard.inference.loading import load, load_for
@@ -45,32 +45,32 @@ class Demo:
         return sorted((self.folder / "weights").glob("step-*"))
 
 
-def obtain(place: Place, fresh: bool = False, show: bool = True) -> Demo:
+def obtain(demo_folder: DemoFolder, fresh: bool = False, show: bool = True) -> Demo:
     """The model of a place: the one that is there, or one trained now."""
-    if fresh or place.facts() is None:
-        _train(place, show)
-    return Demo.open(place.path)
+    if fresh or demo_folder.facts() is None:
+        _train(demo_folder, show)
+    return Demo.open(demo_folder.path)
 
 
-def sentences_for(place: Place) -> Corpus:
+def sentences_for(demo_folder: DemoFolder) -> Corpus:
     """The corpus that the model of a place learns from."""
-    reverse = place.name == "demo-reverse"
-    usual = not (place.pairs or reverse)
-    return built_in() if usual else corpus(pairs=place.pairs or PAIRS, reverse=reverse)
+    reverse = demo_folder.name == "demo-reverse"
+    usual = not (demo_folder.pairs or reverse)
+    return built_in() if usual else corpus(pairs=demo_folder.pairs or PAIRS, reverse=reverse)
 
 
-def _train(place: Place, show: bool) -> None:
+def _train(demo_folder: DemoFolder, show: bool) -> None:
     if show:
         print("Making English-French sentences ...", file=sys.stderr, flush=True)
-    with place.made() as work:
-        begun, run, sentences = time.perf_counter(), work / "run", sentences_for(place)
-        recipe = Recipe.load(RECIPES[place.name], dict(place.settings))
+    with demo_folder.created() as work:
+        begun, run, sentences = time.perf_counter(), work / "run", sentences_for(demo_folder)
+        recipe = Recipe.load(RECIPES[demo_folder.name], dict(demo_folder.settings))
         (work / "text").mkdir()
         write = write_english if recipe.objective == "writing" else write_pairs
         files = write(sentences, work / "text")
         prepared = prepare(recipe.changed({"data": _named(files, work / "text")}), run)
-        _finish(prepared, place, show)
-        known: dict[str, Any] = {"name": place.name, "fingerprint": place.fingerprint}
+        _finish(prepared, demo_folder, show)
+        known: dict[str, Any] = {"name": demo_folder.name, "fingerprint": demo_folder.fingerprint}
         known |= {"steps": recipe.training.steps, "pairs": len(sentences.train)}
         known |= {"seconds": time.perf_counter() - begun, "words": sorted(_read_words(sentences))}
         if recipe.objective == "translation":
@@ -78,10 +78,10 @@ def _train(place: Place, show: bool) -> None:
                 "links": list(map(asdict, links_of(sentences)))
             }
         write_facts(run, known)
-        _settle(run, prepared.recipe, files, place.path.absolute())
+        _settle(run, prepared.recipe, files, demo_folder.path.absolute())
 
 
-def _finish(prepared: Prepared, place: Place, show: bool) -> None:
+def _finish(prepared: Prepared, demo_folder: DemoFolder, show: bool) -> None:
     """Train to the end, watched; a run that is stopped leaves nothing behind."""
     display = _Watched(prepared) if show else None
     try:
@@ -89,7 +89,7 @@ def _finish(prepared: Prepared, place: Place, show: bool) -> None:
     except Interrupted as stopped:
         code = stopped.exit_code - 128
         raise Interrupted(
-            f"stopped before the model was ready; {COMMANDS[place.name]} begins anew", code
+            f"stopped before the model was ready; {COMMANDS[demo_folder.name]} begins anew", code
         ) from None
     finally:
         if display is not None:

@@ -18,13 +18,13 @@ def settings():
 
 @pytest.fixture(scope="session")
 def make_place():
-    from regard.demo.story.model_store import Place
+    from regard.demo.story.model_store import DemoFolder
 
     def make(folder, name="demo", **changes):
         used = {**SETTINGS, **changes}
         if name != "demo-writing":
             used["model"] = {"decoder_layers": 1, **used["model"]}
-        return Place(name, folder, used, pairs=4000)
+        return DemoFolder(name, folder, used, pairs=4000)
 
     return make
 

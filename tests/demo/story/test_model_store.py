@@ -8,7 +8,14 @@ import pytest
 
 from regard.cli.options import NAMES
 from regard.demo.story import model_store as room
-from regard.demo.story.model_store import COMMANDS, RECIPES, Place, cache_folder, find_place, trained_folder
+from regard.demo.story.model_store import (
+    COMMANDS,
+    RECIPES,
+    DemoFolder,
+    cache_folder,
+    find_demo_folder,
+    trained_folder,
+)
 from regard.errors import UsageError
 
 
@@ -32,21 +39,24 @@ def test_the_cache_is_where_this_system_keeps_such_things(monkeypatch, platform,
 
 
 def test_a_fingerprint_is_of_name_settings_grammar_and_recipe(tmp_path, monkeypatch):
-    first = Place("demo", tmp_path).fingerprint
-    assert Place("demo", tmp_path / "elsewhere").fingerprint == first
-    others = {Place("demo-reverse", tmp_path).fingerprint, Place("demo-writing", tmp_path).fingerprint}
-    others |= {Place("demo", tmp_path, {"training": {"steps": 1}}).fingerprint}
-    others |= {Place("demo", tmp_path, pairs=1000).fingerprint}
+    first = DemoFolder("demo", tmp_path).fingerprint
+    assert DemoFolder("demo", tmp_path / "elsewhere").fingerprint == first
+    others = {
+        DemoFolder("demo-reverse", tmp_path).fingerprint,
+        DemoFolder("demo-writing", tmp_path).fingerprint,
+    }
+    others |= {DemoFolder("demo", tmp_path, {"training": {"steps": 1}}).fingerprint}
+    others |= {DemoFolder("demo", tmp_path, pairs=1000).fingerprint}
     (tmp_path / "grammar.py").write_text("another")
     monkeypatch.setattr(room, "GRAMMAR", tmp_path)
-    others |= {Place("demo", tmp_path).fingerprint}
+    others |= {DemoFolder("demo", tmp_path).fingerprint}
     assert len(others - {first}) == 5
 
 
 def test_damaged_facts_count_as_no_model(tmp_path):
     for text in ("", "[]", '{"fingerprint": "other"}'):
         (tmp_path / "demo.json").write_text(text)
-        assert Place("demo", tmp_path).facts() is None
+        assert DemoFolder("demo", tmp_path).facts() is None
 
 
 def test_an_untrained_name_says_what_makes_it(monkeypatch, tmp_path):
@@ -58,8 +68,8 @@ def test_an_untrained_name_says_what_makes_it(monkeypatch, tmp_path):
 
 def test_settings_of_ones_own_need_a_folder_of_ones_own(tmp_path):
     with pytest.raises(UsageError, match="--out DIR"):
-        find_place("demo", None, {"training": {"steps": 1}})
-    assert find_place("demo", tmp_path, {"training": {"steps": 1}}).path == tmp_path
+        find_demo_folder("demo", None, {"training": {"steps": 1}})
+    assert find_demo_folder("demo", tmp_path, {"training": {"steps": 1}}).path == tmp_path
 
 
 def test_every_built_in_name_has_a_recipe_and_a_command():
