@@ -49,8 +49,7 @@ def _search(task: DecodingTask, model: Any) -> Work:
     from regard.engine.torch_stepper import TorchStepper
     from regard.inference.search.beam import Beam, BeamSettings
     from regard.inference.search.constraints import Constraints
-    from regard.inference.search.decoding import run
-    from regard.inference.search.requests import Request
+    from regard.inference.search.requests import Request, run
     from regard.inference.search.sampling import Sampling
 
     length: dict[str, Any] = dict(min_length=task.length, max_length=task.length, end=task.end)

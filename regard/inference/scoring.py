@@ -1,4 +1,7 @@
-"""Whole passes of a torch model over padded rows, and the perplexity of a text of any length."""
+"""Teacher-forced passes of the torch model over padded rows, and the perplexity of a text of any length.
+
+N tokens of all rows, D width, L layers, H heads, T target tokens, S source tokens.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from regard.text.tokenizer import Tokenizer
 
 Rows = Sequence[Sequence[int] | np.ndarray]
 
-_AT_ONCE = 512  # places whose logits are held together
+_LOGIT_ROWS = 512  # positions whose logits are held at a time
 
 
 @torch.inference_mode()
@@ -36,35 +39,46 @@ def forced(
     ablate: Part | Iterable[Part],
     blend: Blend | None = None,
 ) -> list[np.ndarray]:
-    """The log-probability of each output id, which follows the input id at its place.
+    """The log-probability of each output id, given the input ids up to its position.
 
-    `blend` has the last word on it, as it has in a stepper.
+    `blend` changes the log-probabilities, as in a stepper.
     """
-    with _switched(model, ablate):
+    ids = torch.from_numpy(np.concatenate(outputs).astype(np.int64))
+    with _ablated(model, ablate):
         hidden = last_vectors(model, inputs, sources)
-        chances = [_chances(model, *part, blend) for part in _in_parts(hidden, np.concatenate(outputs))]
-    found = _sound(np.concatenate(chances))
-    return np.split(found, np.cumsum([len(one) for one in outputs])[:-1])
+        parts = zip(hidden.split(_LOGIT_ROWS), ids.to(hidden.device).split(_LOGIT_ROWS), strict=True)
+        log_probabilities = [_log_probabilities(model, *part, blend) for part in parts]
+    ends = np.cumsum([len(row) for row in outputs])[:-1]
+    return np.split(_checked(np.concatenate(log_probabilities)), ends)
+
+
+def _log_probabilities(
+    model: EncoderDecoder | DecoderOnly, hidden: Tensor, ids: Tensor, blend: Blend | None
+) -> np.ndarray:
+    log_probabilities = model.head(hidden[None])[0].float().log_softmax(-1)
+    if blend is not None:
+        log_probabilities = blend(hidden, log_probabilities)
+    return log_probabilities.gather(-1, ids[:, None])[:, 0].cpu().numpy()
 
 
 @torch.inference_mode()
 def last_vectors(model: EncoderDecoder | DecoderOnly, inputs: Rows, sources: Rows | None) -> Tensor:
-    """What the head reads at each place of the inputs, a row of them after the other: N D."""
+    """N D: the hidden state that the head reads at each position of the inputs, row after row."""
     ids, _ = _padded(model, inputs)
     if isinstance(model, EncoderDecoder):
         assert sources is not None
-        read, mask = _padded(model, sources)
-        hidden = model.decode(ids, model.encode(read, mask), mask)
+        source_ids, mask = _padded(model, sources)
+        hidden = model.decode(ids, model.encode(source_ids, mask), mask)
     else:
-        hidden = model.decode(ids)  # padding stands on the right, where no token of the text looks
-    return torch.cat([row[: len(one)] for row, one in zip(hidden, inputs, strict=True)])
+        hidden = model.decode(ids)  # causal attention never reads the padding on the right
+    return torch.cat([row[: len(tokens)] for row, tokens in zip(hidden, inputs, strict=True)])
 
 
 @torch.inference_mode()
 def cross_weights(
     model: EncoderDecoder, source: Sequence[int], target: Sequence[int], ablate: Part | Iterable[Part] = ()
 ) -> np.ndarray:
-    """L H T S: how much each place of a target looked at each token of its source."""
+    """L H T S: the cross-attention weights of a target on its source."""
     layers = len(model.decoder.blocks)
     names = [f"{attention_path('cross', layer)}.weights" for layer in range(layers)]
     with watch(model, only=names, ablate=ablate) as seen:
@@ -76,37 +90,36 @@ def cross_weights(
 def vectors(model: EncoderOnly, rows: Rows) -> list[np.ndarray]:
     """T D for each row: the contextual vector of every token."""
     ids, mask = _padded(model, rows)
-    hidden = _sound(model.encode(ids, mask).float().cpu().numpy())
-    return [row[: len(one)] for row, one in zip(hidden, rows, strict=True)]
+    hidden = _checked(model.encode(ids, mask).float().cpu().numpy())
+    return [vectors[: len(row)] for vectors, row in zip(hidden, rows, strict=True)]
 
 
 @torch.inference_mode()
-def word_probabilities(model: EncoderOnly, rows: Rows, places: Rows) -> list[np.ndarray]:
-    """For each row, the probability of every word at some of its places."""
+def word_probabilities(model: EncoderOnly, rows: Rows, positions: Rows) -> list[np.ndarray]:
+    """For each row, the probability of every word at some of its positions."""
     ids, mask = _padded(model, rows)
-    hidden = model.encode(ids, mask)
-    found = []
-    for row, some in zip(hidden, places, strict=True):
-        wanted = row[torch.as_tensor(np.asarray(some), device=row.device)]
-        found.append(_sound(model.head(wanted[None])[0].float().softmax(-1).cpu().numpy()))
-    return found
+    probabilities = []
+    for hidden, row_positions in zip(model.encode(ids, mask), positions, strict=True):
+        masked = hidden[torch.as_tensor(np.asarray(row_positions), device=hidden.device)]
+        probabilities.append(_checked(model.head(masked[None])[0].float().softmax(-1).cpu().numpy()))
+    return probabilities
 
 
 @torch.inference_mode()
 def class_probabilities(model: EncoderOnly, rows: Rows) -> np.ndarray:
     """The probability of every class for each row."""
     ids, mask = _padded(model, rows)
-    return _sound(model(ids, mask).float().softmax(-1).cpu().numpy())
+    return _checked(model(ids, mask).float().softmax(-1).cpu().numpy())
 
 
-def _sound(numbers: np.ndarray) -> np.ndarray:
-    """The same, unless the model has lost its senses."""
+def _checked(numbers: np.ndarray) -> np.ndarray:
+    """The numbers; raise if one is NaN."""
     check_numbers(numbers)
     return numbers
 
 
 def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:
-    """Rows filled up on the right; no mask where nothing had to be filled."""
+    """Rows padded on the right, and the mask of what exists."""
     device = next(model.parameters()).device
     arrays = [np.asarray(row, dtype=np.int64) for row in rows]
     keys = token_mask(arrays)
@@ -114,27 +127,14 @@ def _padded(model: Transformer, rows: Rows) -> tuple[Tensor, Mask]:
     return torch.from_numpy(pad(arrays, 0)).to(device), mask
 
 
-def _switched(model: Transformer, ablate: Part | Iterable[Part]) -> AbstractContextManager[object]:
+def _ablated(model: Transformer, ablate: Part | Iterable[Part]) -> AbstractContextManager[object]:
     parts = parts_of(ablate)
     return watch(model, only=(), ablate=parts) if parts else nullcontext()
 
 
-def _in_parts(hidden: Tensor, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
-    wanted = torch.from_numpy(ids.astype(np.int64)).to(hidden.device)
-    yield from zip(hidden.split(_AT_ONCE), wanted.split(_AT_ONCE), strict=True)
-
-
-def _chances(
-    model: EncoderDecoder | DecoderOnly, hidden: Tensor, ids: Tensor, blend: Blend | None
-) -> np.ndarray:
-    chances = model.head(hidden[None])[0].float().log_softmax(-1)
-    chances = chances if blend is None else blend(hidden, chances)
-    return chances.gather(-1, ids[:, None])[:, 0].cpu().numpy()
-
-
 @dataclass(frozen=True)
 class Perplexity:
-    """e to the mean loss of a token; the score is the log-probability of the text, token by token."""
+    """e to the mean loss per token; `score` is the log-probability of the text."""
 
     perplexity: float
     score: float
@@ -143,7 +143,7 @@ class Perplexity:
 
 @dataclass(frozen=True)
 class Span:
-    """A window over a text: it reads from begin to end, and counts from `counted` on."""
+    """A window over a text from begin to end; the tokens before `counted` are only context."""
 
     begin: int
     counted: int
@@ -153,26 +153,26 @@ class Span:
 def perplexity_of(
     model: DecoderOnly, tokenizer: Tokenizer, text: str, stride: int | None, ablate: Part | Iterable[Part]
 ) -> Perplexity:
-    """Every token once, each in a window that looks back on at least `context - stride` others."""
+    """Score every token once, in a window with at least `context - stride` tokens before it."""
     ids, parts = tokenizer.encode(text), parts_of(ablate)
     if not ids:
-        raise DataError("the text has no token, so nothing can be surprising; give a longer one")
-    whole = np.array([beginning(tokenizer)[-1], *ids])
+        raise DataError("the text has no token, so it has no perplexity; give a longer one")
+    tokens = np.array([beginning(tokenizer)[-1], *ids])
     spans = list(spans_over(len(ids), model.config.context, stride))
     rows = max(1, BUDGET // model.config.context)
-    chances: list[float] = []
+    log_probabilities: list[float] = []
     for first in range(0, len(spans), rows):
-        few = spans[first : first + rows]
-        inputs = [whole[span.begin : span.end] for span in few]
-        outputs = [whole[span.begin + 1 : span.end + 1] for span in few]
-        for span, found in zip(few, forced(model, inputs, outputs, None, parts), strict=True):
-            chances += found[span.counted - span.begin :].tolist()
-    score = math.fsum(chances)
-    return Perplexity(_exp(-score / len(ids)), score, Tokens(tokenizer, ids, chances))
+        batch = spans[first : first + rows]
+        inputs = [tokens[span.begin : span.end] for span in batch]
+        outputs = [tokens[span.begin + 1 : span.end + 1] for span in batch]
+        for span, values in zip(batch, forced(model, inputs, outputs, None, parts), strict=True):
+            log_probabilities += values[span.counted - span.begin :].tolist()
+    score = math.fsum(log_probabilities)
+    return Perplexity(_exp(-score / len(ids)), score, Tokens(tokenizer, ids, log_probabilities))
 
 
 def spans_over(tokens: int, context: int, stride: int | None = None) -> Iterator[Span]:
-    """Windows of at most `context` places that move on by `stride`, half of it where none is given."""
+    """Windows of at most `context` positions that advance by `stride`, by default half of the context."""
     step = max(1, context // 2) if stride is None else stride
     if not 1 <= step <= context:
         raise SettingError(f"stride ({step}) must lie between 1 and the context of {context}; leave it out")

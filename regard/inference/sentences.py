@@ -1,4 +1,4 @@
-"""A text too long for a model, cut into parts that fit: between sentences, between words if need be."""
+"""Split a text that is too long for a model: between sentences, or between words if necessary."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-_WITH_SPACE = ".!?…‼⁇⁈⁉؟۔।॥։።"  # marks that end a sentence where white space follows
-_WITHOUT = "。！？｡．"  # marks that end one with or without it
+_WITH_SPACE = ".!?…‼⁇⁈⁉؟۔।॥։።"  # marks that end a sentence if white space follows
+_WITHOUT = "。！？｡．"  # marks that end a sentence without white space too
 _CLOSERS = r"\"'’”»›)\]」』）】》〉"
-# A run of marks with what closes behind it, or a line end, each with the white space that follows.
+# Marks with closing quotes and brackets, or a line end, each with the white space after it.
 _END = re.compile(rf"([{_WITH_SPACE}{_WITHOUT}]+)[{_CLOSERS}]*(\s*)|((?<![^\S\n])[^\S\n]*+\n\s*)")
 _SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"\w")
@@ -26,17 +26,17 @@ _BEFORE_NUMBERS = "no nos nr num art sec ch chap fig figs vol p pp ed eq tab abb
 
 @dataclass(frozen=True)
 class Part:
-    """A stretch of a text, and the white space that stood behind it."""
+    """A part of a text, and the white space after it."""
 
     text: str
     gap: str
 
 
 def split_to_fit(text: str, fits: Callable[[str], bool]) -> list[Part]:
-    """As many sentences to a part as fit; one that does not fit is cut at a space, or anywhere without one.
+    """Parts of as many sentences as fit; a longer sentence is split at a space, or anywhere if it has none.
 
-    Parts and gaps join to the text without the white space around it. No part is blank and a gap is white
-    space alone. Gaps other than a single space are not put into a part, so that the answer has them too.
+    Parts and gaps join to the stripped text. No part is blank, and gaps are white space. A gap other than a
+    single space always separates two parts, so that it can be kept in the answer.
     """
     parts: list[Part] = []
     for part in (half for sentence in _sentences(text.strip()) for half in _halves(sentence, fits)):
@@ -48,7 +48,7 @@ def split_to_fit(text: str, fits: Callable[[str], bool]) -> list[Part]:
 
 
 def _sentences(text: str) -> Iterator[Part]:
-    """The sentences of a text; marks without a word belong to the sentence before them."""
+    """The sentences of a text; marks without a word belong to the sentence before."""
     ends = [_gap_of(match) for match in _END.finditer(text) if _is_end(match)]
     before, after = [(0, 0), *ends], [*ends[1:], (len(text), len(text))]
     start, has_word = 0, False
@@ -79,7 +79,7 @@ def _is_end(match: re.Match[str]) -> bool:
 
 
 def _is_abbreviation(before: str, follows: str) -> bool:
-    """Whether a stop behind this belongs to the word: Mr., p.m., an initial, No. before a number."""
+    """Whether a full stop belongs to the word before it: Mr., p.m., an initial, No. before a number."""
     word = _WORD_BEFORE.search(before)
     if word is None:
         return False
@@ -91,7 +91,7 @@ def _is_abbreviation(before: str, follows: str) -> bool:
 
 
 def _halves(part: Part, fits: Callable[[str], bool]) -> Iterator[Part]:
-    """The part itself where it fits or cannot be cut, otherwise its halves."""
+    """The part if it fits or cannot be split, otherwise its halves."""
     if len(part.text) < 2 or fits(part.text):
         yield part
         return
@@ -101,7 +101,7 @@ def _halves(part: Part, fits: Callable[[str], bool]) -> Iterator[Part]:
 
 
 def _middle(text: str) -> tuple[int, int]:
-    """The white space nearest to the middle, or the middle itself where there is none."""
+    """The white space nearest to the middle, or the middle if there is none."""
     middle = len(text) // 2
     gaps = (match.span() for match in _SPACE.finditer(text))
     return min(gaps, key=lambda gap: abs(gap[0] - middle), default=(middle, middle))

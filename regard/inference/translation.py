@@ -1,18 +1,18 @@
-"""Translation: the result of a Translator, and the translation of a long text joined from its parts."""
+"""Translation and Alignment: the results of a Translator; a long text joined from its parts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from regard.inference.alignment import Alignment
-from regard.inference.search.requests import Answer, Result
-from regard.inference.search.selection import Tree
-from regard.inference.tokens import Tokens
+from regard.errors import SettingError
+from regard.inference.search.requests import Answer, Result, Tree
+from regard.inference.tokens import Tokens, entropy
 from regard.text.tokenizer import Tokenizer
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'’”»)\]]*\Z")
@@ -26,6 +26,67 @@ class Source:
     ids: np.ndarray  # with the end token
     gap: str = ""  # the white space after the part
     part: int = 0  # the index of the part
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Which source tokens the tokens of a translation came from, by the cross-attention of a forced pass.
+
+    The head that aligns best is the one with the highest mutual information, in nats, between the target
+    token (drawn uniformly) and the source token that it attends to. A head that attends to everything, or
+    always to one token, has none. L layers, H heads, T target tokens, S source tokens, both with the end
+    token.
+    """
+
+    source: tuple[str, ...]  # the text of each source token; the end token has none
+    target: tuple[str, ...]
+    weights: np.ndarray  # L H T S
+    ended: bool = True  # whether the last target token is the end token
+
+    @cached_property
+    def information(self) -> np.ndarray:
+        """L H: the mutual information of each head, in nats."""
+        return entropy(self.weights.mean(axis=2)) - entropy(self.weights).mean(axis=2)
+
+    @property
+    def layer(self) -> int:
+        """The layer of the head that aligns best."""
+        return int(self.information.argmax()) // self.weights.shape[1]
+
+    @property
+    def head(self) -> int:
+        """The head that aligns best, in its layer."""
+        return int(self.information.argmax()) % self.weights.shape[1]
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """T S: the weights of the head that aligns best."""
+        return self.weights[self.layer, self.head]
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """(target, source) of every target token, by the head that aligns best."""
+        return self.pairs_of(self.layer, self.head)
+
+    def pairs_of(self, layer: int, head: int) -> list[tuple[int, int]]:
+        """(target, source) of every target token but the end: the source token with the highest weight."""
+        layers, heads = self.weights.shape[:2]
+        if not (0 <= layer < layers and 0 <= head < heads):
+            raise SettingError(
+                f"layer {layer}, head {head}: there are {layers} layers of {heads} heads, counted from 0"
+            )
+        words = self.weights[layer, head, : len(self.target) - self.ended, :-1]
+        return list(enumerate(words.argmax(axis=1).tolist()))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The head that aligns best and its pairs as JSON values."""
+        return {
+            "layer": self.layer,
+            "head": self.head,
+            "pairs": self.pairs,
+            "source": list(self.source),
+            "target": list(self.target),
+        }
 
 
 @dataclass(frozen=True)

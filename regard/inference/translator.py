@@ -11,16 +11,21 @@ import numpy as np
 
 from regard.engine.stepper import Stepper
 from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
-from regard.inference.alignment import Alignment
 from regard.inference.search.beam import Beam, BeamSettings
 from regard.inference.search.constraints import Constraints
 from regard.inference.search.constraints import length_penalty as penalty_of
-from regard.inference.search.decoding import run
-from regard.inference.search.requests import Request, check_numbers
+from regard.inference.search.requests import Request, check_numbers, run
 from regard.inference.search.sampling import Sampling
 from regard.inference.sentences import split_to_fit
 from regard.inference.tokens import Choice, Tokens, choices, pieces, spellings
-from regard.inference.translation import Source, Translation, empty_translation, join_parts, translation_of
+from regard.inference.translation import (
+    Alignment,
+    Source,
+    Translation,
+    empty_translation,
+    join_parts,
+    translation_of,
+)
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
 from regard.text.tokenizer import Tokenizers
 

@@ -12,11 +12,9 @@ import numpy as np
 
 from regard.engine.stepper import Stepper
 from regard.errors import SettingError, ShapeError
-from regard.inference.alignment import entropy
-from regard.inference.search.decoding import run
-from regard.inference.search.requests import Answer, Request, check_numbers
+from regard.inference.search.requests import Answer, Request, check_numbers, run
 from regard.inference.search.sampling import Sampling, SamplingSettings
-from regard.inference.tokens import Choice, Tokens, beginning, choices, spellings, stream_after
+from regard.inference.tokens import Choice, Tokens, beginning, choices, entropy, spellings, stream_after
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
 from regard.text.tokenizer import TextStream, Tokenizer
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from regard.errors import DataError, SettingError, ShapeError, UnknownName, UsageError
-from regard.inference.alignment import Alignment
 from regard.inference.tokens import Tokens
-from regard.inference.translation import Translation, join_parts
+from regard.inference.translation import Alignment, Translation, join_parts
 from regard.inference.translator import Translator
 from regard.model.watch import watch
 from regard.text.tokenizer import Tokenizer, Tokenizers

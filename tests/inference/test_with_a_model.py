@@ -7,11 +7,17 @@ import torch
 from regard.engine.torch_stepper import TorchStepper
 from regard.errors import CheckpointError
 from regard.inference.reader import Reader
-from regard.inference.search.beam import Beam, BeamSettings
-from regard.inference.search.constraints import Constraints, begin
-from regard.inference.search.decoding import beam_search, greedy, run
-from regard.inference.search.requests import Request
-from regard.inference.search.sampling import Sampling, SamplingSettings, _taste, penalised, weights
+from regard.inference.search.beam import Beam, BeamSettings, beam_search
+from regard.inference.search.constraints import Constraints, RowTokens
+from regard.inference.search.requests import Request, run
+from regard.inference.search.sampling import (
+    Sampling,
+    SamplingParameters,
+    SamplingSettings,
+    greedy,
+    penalised,
+    weights,
+)
 from regard.inference.translator import Translator
 from regard.inference.writer import Writer
 from regard.model.config import ModelConfig
@@ -92,7 +98,7 @@ def entering_late(search, requests):
         search.admit(waiting[:3])
         del waiting[:3]
         found += search.step()
-    return sorted(found, key=lambda answer: answer.ticket)
+    return sorted(found, key=lambda answer: answer.request_id)
 
 
 def test_a_beam_of_one_is_greedy(model):
@@ -138,7 +144,7 @@ def broken(toy_model, toy_tokenizer):
     ],
 )
 def test_a_model_whose_weights_are_damaged_is_not_believed(broken, ask):
-    with pytest.raises(CheckpointError, match="the model answers NaN"):
+    with pytest.raises(CheckpointError, match="the model gives NaN"):
         ask(broken)
 
 
@@ -190,7 +196,7 @@ def test_a_near_certain_repetition_is_given_up():
     logits[0, 1] = np.log(0.952 / 0.048)
     chances = torch.tensor(logits).log_softmax(-1).numpy()
     for shift, wanted in ((-10.0, 0.018), (0.0, 0.817), (5.0, 0.268)):
-        scores = penalised(chances, logits + np.float32(shift), np.array([2.0]), begin(np.array([1])))
+        scores = penalised(chances, logits + np.float32(shift), np.array([2.0]), RowTokens.of(np.array([1])))
         assert torch.tensor(scores).softmax(-1)[0, 1].item() == pytest.approx(wanted, abs=0.002)
 
 
@@ -204,10 +210,10 @@ def test_penalty_and_distribution_are_those_of_transformers(model):
     assert choices.logits is not None
     for row, request in enumerate(requests):
         settings = SamplingSettings(repetition_penalty=1.7, temperature=0.7, top_k=12, top_p=0.8, min_p=0.02)
-        taste, written = _taste(settings, 1), begin(request.prefix)
+        parameters, written = SamplingParameters.of(settings, 1), RowTokens.of(request.prefix)
         one = slice(row, row + 1)
-        wanted = penalised(choices.log_probabilities[one], choices.logits[one], taste.penalty, written)
-        found = weights(wanted, taste)[0]
+        wanted = penalised(choices.log_probabilities[one], choices.logits[one], parameters.penalty, written)
+        found = weights(wanted, parameters)[0]
         scores = torch.tensor(logits_after(model, request, []))[None]
         for process in (
             theirs.RepetitionPenaltyLogitsProcessor(1.7),

@@ -1,4 +1,7 @@
-"""Beam search: the best few hypotheses of each request go on together, one id a step."""
+"""Beam search: the best hypotheses of each request advance together, one id per step.
+
+R rows (live hypotheses), K continuations per row, G requests, C continuations per request.
+"""
 
 from __future__ import annotations
 
@@ -9,102 +12,56 @@ from typing import Annotated
 import numpy as np
 from pydantic import model_validator
 
-from regard.engine.stepper import Stepper
+from regard.engine.stepper import Choices, Stepper
 from regard.errors import SettingError
 from regard.inference.search.constraints import (
     CANCELLED,
-    GOING,
     LENGTH,
-    NONE,
+    NO_ROWS,
     REASONS,
+    RUNNING,
     STOP,
     STUCK,
     Constraints,
     RowConstraints,
-    Written,
+    RowTokens,
     banned,
-    begin,
     between,
-    finishing,
-    joined,
+    concatenate_rows,
+    finish_codes,
     length_penalty,
-    row_constraints,
-    slimmed,
-    taken,
+    select_rows,
+    trim_padding,
 )
 from regard.inference.search.requests import (
     Answer,
     Request,
     Result,
-    admit_rows,
+    Tree,
     check_numbers,
     check_requests,
+    check_unused,
+    free_length,
+    read_prefixes,
     result_of,
-    room_for,
-    unused,
+    run,
 )
-from regard.inference.search.selection import (
-    Continuations,
-    Picked,
-    Places,
-    Selection,
-    Tree,
-    continuations,
-    places_of,
-    select_beams,
-)
-
-
-class Pool:
-    """The best of a request's finished hypotheses, in order, and the tree where one is kept."""
-
-    def __init__(self, request: Request, n_best: int, tree: Tree | None):
-        self.request, self.tree = request, tree
-        self._n_best = n_best
-        self._best: list[tuple[Result, int]] = []
-        self._stuck: list[tuple[Result, int]] = []
-
-    def add(self, result: Result, node: int) -> None:
-        """Take in a hypothesis; of equals the earlier one ranks first."""
-        few = self._stuck if result.reason == "stuck" else self._best
-        few.append((result, node))
-        few.sort(key=lambda pair: -pair[0].rank_score)
-        del few[self._n_best :]
-        self.mark(node, result.reason)
-
-    @property
-    def bound(self) -> float:
-        """What a hypothesis must rank above to be among the results."""
-        return self._best[-1][0].rank_score if len(self._best) == self._n_best else -np.inf
-
-    def mark(self, node: int, fate: str) -> None:
-        """Note in the tree what became of a hypothesis."""
-        if self.tree is not None:
-            self.tree.nodes[node].fate = fate
-
-    def answer(self, ticket: int) -> Answer:
-        """The results, their places noted in the tree; stuck ones only where there is nothing else."""
-        few = self._best or self._stuck
-        if self.tree is not None:
-            for place, (_, node) in enumerate(few):
-                self.tree.nodes[node].place = place
-        return Answer(ticket, self.request, [result for result, _ in few], self.tree)
 
 
 class BeamSettings(Constraints):
-    """How wide to search, and when a request is over.
+    """The settings of beam search.
 
-    It is over when `beams` x `patience` hypotheses have finished (Kasai et al. 2022; patience 1 is what is
-    commonly done), or sooner, when no live hypothesis could come to rank above the `n_best` finished
-    ones, were all its further tokens certain and its length the longest. Without patience only the latter
-    counts. At the longest length every live hypothesis is finished as it is; one after which everything is
-    forbidden is a result only where no other finished.
+    A request is finished when `beams` x `patience` hypotheses have finished (Kasai et al. 2022; patience 1 is
+    the usual rule). It is finished earlier if no live hypothesis could rank above the `n_best` finished ones,
+    even if all its further tokens had probability 1 and its length were the maximum. With patience None only
+    the second rule holds. At the maximum length every live hypothesis finishes. A hypothesis after which
+    every id is forbidden is a result only if no other hypothesis finishes.
     """
 
     beams: Annotated[int, between(1, 1 << 12, "1 is greedy")] = 4
     n_best: Annotated[int, between(1, 1 << 12, "1 gives the best alone")] = 1
     patience: Annotated[float | None, between(0.01, 1000, "leave it None to search on")] = 1.0
-    tree: bool = False  # keep every hypothesis, kept or dropped, for a picture
+    tree: bool = False  # keep every hypothesis, also those that were dropped
 
     @model_validator(mode="after")
     def _check_beams(self) -> BeamSettings:
@@ -115,212 +72,349 @@ class BeamSettings(Constraints):
         return self
 
     @property
-    def quota(self) -> float:
+    def max_finished(self) -> float:
         """How many finished hypotheses end the search."""
         return np.inf if self.patience is None else max(self.n_best, round(self.beams * self.patience))
 
 
-@dataclass(frozen=True)
-class Groups:
-    """The requests that run, as columns."""
+def beam_search(
+    stepper: Stepper, requests: Sequence[Request], max_running: int | None = None
+) -> list[Answer]:
+    """The best hypotheses of each request, by its BeamSettings."""
+    return run(Beam(stepper), requests, max_running)
 
-    ticket: np.ndarray  # G
-    rules: RowConstraints
+
+@dataclass(frozen=True)
+class Continuations:
+    """The ids that may follow each row, R K, the likeliest first; equal ones are ordered by id."""
+
+    ids: np.ndarray
+    log_probabilities: np.ndarray
+
+
+def continuations(choices: Choices) -> Continuations:
+    """The continuations that a stepper gives, equal ones ordered by id."""
+    ids, values = choices.ids, choices.log_probabilities
+    assert ids is not None
+    if (values[:, 1:] == values[:, :-1]).any():
+        order = np.lexsort((ids, -values))
+        ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
+    return Continuations(ids, values)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Selected continuations: their request and column in it, the row they extend and their column there."""
+
+    group: np.ndarray
+    column: np.ndarray
+    row: np.ndarray
+    row_column: np.ndarray
+
+    @property
+    def where(self) -> tuple[np.ndarray, np.ndarray]:
+        """Their indices in an array of R K."""
+        return self.row, self.row_column
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Which request each row belongs to, for rows sorted by request."""
+
+    group: np.ndarray  # R
+    first: np.ndarray  # G, the first row of each request
+    width: int  # the number of rows of the widest request
+
+    @classmethod
+    def of(cls, group: np.ndarray, groups: int) -> RowLayout:
+        """The layout of rows whose requests are `group`."""
+        first = np.searchsorted(group, np.arange(groups))
+        return cls(group, first, int(np.bincount(group, minlength=groups).max()))
+
+    def by_group(self, values: np.ndarray, padding: float) -> np.ndarray:
+        """R K to G C, in the order of rows; missing rows are padded."""
+        padded = np.full((len(self.first), self.width, values.shape[1]), padding, dtype=values.dtype)
+        padded[self.group, np.arange(len(self.group)) - self.first[self.group]] = values
+        return padded.reshape(len(self.first), -1)
+
+    def selected(self, mask: np.ndarray, count: int) -> Selected:
+        """The continuations where a mask of G C is True, in the order of rows of `count` columns."""
+        group, column = np.nonzero(mask)
+        return Selected(group, column, self.first[group] + column // count, column % count)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """G C: which continuations live on and which finish."""
+
+    lives: np.ndarray
+    finishes: np.ndarray
+
+
+def select_beams(scores: np.ndarray, ending: np.ndarray, beams: np.ndarray) -> Selection:
+    """Select continuations by scores, G C; `ending` are those that would finish, `beams` is G.
+
+    An ending one finishes if it is among the best `beams` continuations of its request. The best `beams` of
+    the others live on. Equal scores are ordered by row, then by id.
+    """
+    order = np.argsort(-scores, axis=1, kind="stable") + np.arange(len(scores))[:, None] * scores.shape[1]
+    ends, possible = ending.ravel()[order], scores.ravel()[order] > -np.inf
+    goes_on = possible & ~ends
+    lives, finishes = np.empty_like(ending), np.empty_like(ending)
+    lives.ravel()[order] = goes_on & (np.cumsum(goes_on, axis=1) <= beams[:, None])
+    finishes.ravel()[order] = possible & ends & (np.arange(scores.shape[1]) < beams[:, None])
+    return Selection(lives, finishes)
+
+
+class FinishedHypotheses:
+    """The best finished hypotheses of a request, in order, and its tree if one is kept."""
+
+    def __init__(self, request: Request):
+        settings = _settings(request)
+        self.request = request
+        self.tree = Tree(settings.length_penalty) if settings.tree else None
+        self._n_best = settings.n_best
+        self._best: list[tuple[Result, int]] = []
+        self._stuck: list[tuple[Result, int]] = []
+
+    def add(self, result: Result, node: int) -> None:
+        """Add a hypothesis; of equal ones the earlier ranks first."""
+        results = self._stuck if result.reason == "stuck" else self._best
+        results.append((result, node))
+        results.sort(key=lambda pair: -pair[0].rank_score)
+        del results[self._n_best :]
+        self.mark(node, result.reason)
+
+    @property
+    def bound(self) -> float:
+        """The rank score that a hypothesis must exceed to be among the results."""
+        return self._best[-1][0].rank_score if len(self._best) == self._n_best else -np.inf
+
+    def mark(self, node: int, fate: str) -> None:
+        """Set the fate of a hypothesis in the tree."""
+        if self.tree is not None:
+            self.tree.nodes[node].fate = fate
+
+    def answer(self, request_id: int) -> Answer:
+        """The results, ranked in the tree; stuck ones only if there are no others."""
+        results = self._best or self._stuck
+        if self.tree is not None:
+            for place, (_, node) in enumerate(results):
+                self.tree.nodes[node].place = place
+        return Answer(request_id, self.request, [result for result, _ in results], self.tree)
+
+
+@dataclass(frozen=True)
+class RunningRequests:
+    """The running requests as columns."""
+
+    request_id: np.ndarray  # G
+    constraints: RowConstraints
     beams: np.ndarray  # G
-    quota: np.ndarray  # G, how many finished hypotheses end the search
-    longest_penalty: np.ndarray  # G, the length penalty at the longest length
-    looked_at: np.ndarray  # G, how many continuations of a row can matter
+    max_finished: np.ndarray  # G, how many finished hypotheses end the search
+    max_length_penalty: np.ndarray  # G, the length penalty at the maximum length
+    candidates: np.ndarray  # G, how many continuations of a row can be selected
     finished: np.ndarray  # G, how many hypotheses have finished
-    bound: np.ndarray  # G, what a hypothesis must rank above to be among the results
+    bound: np.ndarray  # G, the rank score that a hypothesis must exceed to be among the results
+
+    @classmethod
+    def of(cls, request: Request, request_id: int, free: int | None) -> RunningRequests:
+        """One request; `free` is how many ids fit behind its prefix."""
+        settings = _settings(request)
+        constraints = RowConstraints.of(settings, free)
+        return cls(
+            np.array([request_id]),
+            constraints,
+            np.array([settings.beams]),
+            np.array([settings.max_finished]),
+            length_penalty(constraints.max_length, settings.length_penalty),
+            settings.beams + constraints.max_endings,
+            np.array([0]),
+            np.array([-np.inf]),
+        )
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The live hypotheses as columns, those of a request one after the other."""
+class Hypotheses:
+    """Hypotheses as columns, sorted by request."""
 
-    group: np.ndarray  # R, where in Groups the request stands
-    written: Written
+    group: np.ndarray  # R, the index of the request in RunningRequests
+    tokens: RowTokens
     score: np.ndarray  # R
-    node: np.ndarray  # R, the hypothesis in its tree
+    node: np.ndarray  # R, the number in the tree
+
+    @classmethod
+    def of(cls, request: Request, group: int) -> Hypotheses:
+        """The first hypothesis of a request: its prefix."""
+        return cls(np.array([group]), RowTokens.of(request.prefix), np.zeros(1), np.zeros(1, dtype=np.int64))
 
 
 class Beam:
-    """A running batch of beams whose requests enter and leave between steps. It has the stepper for itself.
+    """A running batch of beams; requests enter and leave between steps. The stepper is used by it alone.
 
-    A request has as many rows as it has live hypotheses: one when it enters, so that its prefix and its
-    source are read once. BeamSettings says when it is over.
+    A request has one row per live hypothesis. It enters with one row, so that prefix and source are read
+    once.
     """
 
     def __init__(self, stepper: Stepper):
-        self._stepper = unused(stepper)
-        self._pools: dict[int, Pool] = {}
-        self._issued = 0
-        self._listens = self._draws = False  # whether any request has an `until`, or wants its tree
-        nobody = Request(np.zeros(1, int), BeamSettings())
-        self._groups = taken(_group(nobody, 0, None), NONE)
-        self._rows = taken(_row(nobody, 0), NONE)
-        self._rules = self._groups.rules  # of each row
+        self._stepper = check_unused(stepper)
+        self._finished: dict[int, FinishedHypotheses] = {}
+        self._next_id = 0
+        self._has_until = self._has_trees = False  # whether any request has an `until`, or a tree
+        example = Request(np.zeros(1, int), BeamSettings())
+        self._groups = select_rows(RunningRequests.of(example, 0, None), NO_ROWS)
+        self._rows = select_rows(Hypotheses.of(example, 0), NO_ROWS)
+        self._constraints = self._groups.constraints  # of each row
 
     @property
     def active(self) -> list[int]:
-        """The tickets of the requests that run."""
-        return list(self._pools)
+        """The ids of the running requests."""
+        return list(self._finished)
 
     def admit(self, requests: Sequence[Request]) -> list[int]:
-        """Let requests enter, all or none; a ticket for each."""
+        """Add requests, all or none; the id of each."""
         check_requests(requests, self._stepper, BeamSettings)
         if not requests:
             return []
-        running = len(self._groups.ticket)
-        tickets = list(range(self._issued, self._issued + len(requests)))
-        rooms = [room_for(request, self._stepper) for request in requests]
-        groups = [_group(*each) for each in zip(requests, tickets, rooms, strict=True)]
-        admit_rows(requests, self._stepper)
-        self._groups = joined([self._groups, *groups])
-        self._rows = joined([self._rows, *(_row(each, running + i) for i, each in enumerate(requests))])
-        self._rules = taken(self._groups.rules, self._rows.group)
-        self._pools |= {ticket: _pool(each) for ticket, each in zip(tickets, requests, strict=True)}
-        self._issued += len(requests)
-        self._listens = any(pool.request.until for pool in self._pools.values())
-        self._draws = any(pool.tree for pool in self._pools.values())
-        return tickets
+        running = len(self._groups.request_id)
+        request_ids = list(range(self._next_id, self._next_id + len(requests)))
+        groups = [
+            RunningRequests.of(request, request_id, free_length(request, self._stepper))
+            for request, request_id in zip(requests, request_ids, strict=True)
+        ]
+        read_prefixes(requests, self._stepper)
+        rows = [Hypotheses.of(request, running + i) for i, request in enumerate(requests)]
+        self._groups = concatenate_rows([self._groups, *groups])
+        self._rows = concatenate_rows([self._rows, *rows])
+        self._constraints = select_rows(self._groups.constraints, self._rows.group)
+        self._finished |= dict(zip(request_ids, map(FinishedHypotheses, requests), strict=True))
+        self._next_id += len(requests)
+        self._has_until = any(finished.request.until for finished in self._finished.values())
+        self._has_trees = any(finished.tree for finished in self._finished.values())
+        return request_ids
 
     def step(self) -> list[Answer]:
-        """One id more for every live hypothesis; the answers that this finished."""
-        if not self._pools:
+        """Extend every live hypothesis by one id; the answers of the requests that this finished."""
+        if not self._finished:
             return []
-        may = self._ask()
-        codes = finishing(self._rules, self._rows.written, may.ids)
-        places = places_of(self._rows.group, len(self._pools))
-        scores = places.spread(self._rows.score[:, None] + may.log_probabilities, -np.inf)
-        verdict = select_beams(scores, places.spread(codes > GOING, False), self._groups.beams)
-        picked = places.gather(verdict.lives | verdict.finishes, may.ids.shape[1])
-        grown = self._grown(picked, may, self._record(may, places, verdict))
-        why = self._why(grown, codes[picked.where])
-        self._give_up_the_stuck(may)
-        self._finish(grown, why)
-        return self._go_on(grown, picked.parent, why)
+        following = self._continuations()
+        codes = finish_codes(self._constraints, self._rows.tokens, following.ids)
+        layout = RowLayout.of(self._rows.group, len(self._finished))
+        scores = layout.by_group(self._rows.score[:, None] + following.log_probabilities, -np.inf)
+        selection = select_beams(scores, layout.by_group(codes > RUNNING, False), self._groups.beams)
+        selected = layout.selected(selection.lives | selection.finishes, following.ids.shape[1])
+        extended = self._extended(selected, following, self._grow_trees(following, layout, selection))
+        codes = self._codes(extended, codes[selected.where])
+        self._finish_stuck(following)
+        self._finish(extended, codes)
+        return self._keep_live(extended, selected.row, codes)
 
-    def cancel(self, ticket: int) -> Answer | None:
-        """Let a request leave with what it has so far; None where it has left already."""
-        if ticket not in self._pools:
+    def cancel(self, request_id: int) -> Answer | None:
+        """Remove a request and return what it has generated; None if it has finished already."""
+        if request_id not in self._finished:
             return None
-        mine = self._groups.ticket[self._rows.group] == ticket
-        self._finish(self._rows, np.where(mine, CANCELLED, GOING))
-        return self._leave(self._rows, np.arange(len(mine)), ~mine, self._groups.ticket == ticket)[0]
+        cancelled = self._groups.request_id[self._rows.group] == request_id
+        self._finish(self._rows, np.where(cancelled, CANCELLED, RUNNING))
+        is_over = self._groups.request_id == request_id
+        return self._remove(self._rows, np.arange(len(cancelled)), ~cancelled, is_over)[0]
 
-    def _ask(self) -> Continuations:
-        """What may follow each row: as many of the best as can matter to any."""
-        best = min(int(self._groups.looked_at.max()), self._stepper.vocabulary)
-        written = self._rows.written
-        may = continuations(self._stepper.step(written.last, best, banned(self._rules, written)))
-        check_numbers(may.log_probabilities)
-        return may
+    def _continuations(self) -> Continuations:
+        """The continuations of each row, as many as can be selected."""
+        count = min(int(self._groups.candidates.max()), self._stepper.vocabulary)
+        tokens = self._rows.tokens
+        following = continuations(self._stepper.step(tokens.last, count, banned(self._constraints, tokens)))
+        check_numbers(following.log_probabilities)
+        return following
 
-    def _grown(self, picked: Picked, may: Continuations, nodes: np.ndarray | None) -> Rows:
-        """The hypotheses that live or finish, each a row and one id more."""
-        ids, chances = may.ids[picked.where], may.log_probabilities[picked.where]
-        rows = taken(self._rows, picked.parent)
-        node = rows.node if nodes is None else nodes[picked.group, picked.place]
-        return Rows(rows.group, rows.written.append(ids, chances), rows.score + chances, node)
+    def _extended(self, selected: Selected, following: Continuations, nodes: np.ndarray | None) -> Hypotheses:
+        """The hypotheses that live on or finish, each a row with one more id."""
+        ids, log_probabilities = following.ids[selected.where], following.log_probabilities[selected.where]
+        rows = select_rows(self._rows, selected.row)
+        node = rows.node if nodes is None else nodes[selected.group, selected.column]
+        tokens = rows.tokens.append(ids, log_probabilities)
+        return Hypotheses(rows.group, tokens, rows.score + log_probabilities, node)
 
-    def _why(self, grown: Rows, codes: np.ndarray) -> np.ndarray:
-        """Why each hypothesis is over, if it is."""
-        longest = self._groups.rules.longest[grown.group]
-        codes[(codes == GOING) & (grown.written.generated >= longest)] = LENGTH
-        if self._listens:
-            for row in np.flatnonzero((codes == GOING) | (codes == LENGTH)).tolist():
-                until = self._pool(grown.group[row]).request.until
-                if until is not None and until(grown.written.answer(row)):
+    def _codes(self, extended: Hypotheses, codes: np.ndarray) -> np.ndarray:
+        """Why each hypothesis finishes, or RUNNING."""
+        max_length = self._groups.constraints.max_length[extended.group]
+        codes[(codes == RUNNING) & (extended.tokens.generated >= max_length)] = LENGTH
+        if self._has_until:
+            for row in np.flatnonzero((codes == RUNNING) | (codes == LENGTH)).tolist():
+                until = self._finished_of(extended.group[row]).request.until
+                if until is not None and until(extended.tokens.generated_ids(row)):
                     codes[row] = STOP
         return codes
 
-    def _give_up_the_stuck(self, may: Continuations) -> None:
-        """Take note of hypotheses after which everything is forbidden."""
-        stuck = np.isneginf(may.log_probabilities[:, 0])
+    def _finish_stuck(self, following: Continuations) -> None:
+        """Finish hypotheses after which every id is forbidden."""
+        stuck = np.isneginf(following.log_probabilities[:, 0])
         if stuck.any():
-            self._finish(self._rows, np.where(stuck, STUCK, GOING))
+            self._finish(self._rows, np.where(stuck, STUCK, RUNNING))
 
-    def _finish(self, rows: Rows, why: np.ndarray) -> None:
-        """Put the hypotheses that are over into their request's pool."""
-        for row in np.flatnonzero(why).tolist():
+    def _finish(self, rows: Hypotheses, codes: np.ndarray) -> None:
+        """Add the hypotheses that are not running to the finished ones of their request."""
+        for row in np.flatnonzero(codes).tolist():
             group = int(rows.group[row])
-            pool = self._pool(group)
-            result = result_of(rows.written, row, REASONS[int(why[row])], pool.request.settings)
-            pool.add(result, int(rows.node[row]))
-            self._groups.finished[group] += why[row] != STUCK
-            self._groups.bound[group] = pool.bound
+            finished = self._finished_of(group)
+            result = result_of(rows.tokens, row, REASONS[int(codes[row])], finished.request.settings)
+            finished.add(result, int(rows.node[row]))
+            self._groups.finished[group] += codes[row] != STUCK
+            self._groups.bound[group] = finished.bound
 
-    def _go_on(self, grown: Rows, parents: np.ndarray, why: np.ndarray) -> list[Answer]:
-        """Keep the live hypotheses of requests that are not over, and answer the others."""
-        groups, goes = self._groups, why == GOING
-        best = np.full(len(groups.ticket), -np.inf)
-        np.maximum.at(best, grown.group[goes], grown.score[goes])
-        over = (groups.finished >= groups.quota) | (best / groups.longest_penalty <= groups.bound)
-        self._abandon(grown, goes & over[grown.group])
-        return self._leave(grown, parents, goes & ~over[grown.group], over)
+    def _keep_live(self, extended: Hypotheses, parents: np.ndarray, codes: np.ndarray) -> list[Answer]:
+        """Keep the live hypotheses of unfinished requests, and answer the finished requests."""
+        groups, running = self._groups, codes == RUNNING
+        best = np.full(len(groups.request_id), -np.inf)
+        np.maximum.at(best, extended.group[running], extended.score[running])
+        is_over = (groups.finished >= groups.max_finished) | (
+            best / groups.max_length_penalty <= groups.bound
+        )
+        if self._has_trees:
+            for row in np.flatnonzero(running & is_over[extended.group]).tolist():
+                self._finished_of(extended.group[row]).mark(int(extended.node[row]), "abandoned")
+        return self._remove(extended, parents, running & ~is_over[extended.group], is_over)
 
-    def _leave(self, rows: Rows, parents: np.ndarray, keep: np.ndarray, over: np.ndarray) -> list[Answer]:
-        """Let requests leave that are over, and the stepper's rows follow those that are kept."""
-        answers = [self._pools.pop(int(ticket)).answer(int(ticket)) for ticket in self._groups.ticket[over]]
+    def _remove(
+        self, rows: Hypotheses, parents: np.ndarray, keep: np.ndarray, is_over: np.ndarray
+    ) -> list[Answer]:
+        """Remove finished requests, and reorder the stepper's rows by the parents of the rows kept."""
+        over = self._groups.request_id[is_over].tolist()
+        answers = [self._finished.pop(request_id).answer(request_id) for request_id in over]
         parents = parents[keep]
         if not np.array_equal(parents, np.arange(self._stepper.rows)):
             self._stepper.reorder(parents)
-        kept = rows if keep.all() else taken(rows, np.flatnonzero(keep))
+        kept = rows if keep.all() else select_rows(rows, np.flatnonzero(keep))
         if answers:
-            group = (np.cumsum(~over) - 1)[kept.group]
-            kept = replace(kept, written=kept.written.trimmed(), group=group)
-            self._groups = slimmed(taken(self._groups, np.flatnonzero(~over)))
+            group = (np.cumsum(~is_over) - 1)[kept.group]
+            kept = replace(kept, tokens=kept.tokens.trimmed(), group=group)
+            self._groups = trim_padding(select_rows(self._groups, np.flatnonzero(~is_over)))
         if answers or not np.array_equal(kept.group, self._rows.group):
-            self._rules = taken(self._groups.rules, kept.group)
+            self._constraints = select_rows(self._groups.constraints, kept.group)
         self._rows = kept
         return answers
 
-    def _abandon(self, rows: Rows, given_up: np.ndarray) -> None:
-        """Note in the trees who was alive when the search was over."""
-        if self._draws:
-            for row in np.flatnonzero(given_up).tolist():
-                self._pool(rows.group[row]).mark(int(rows.node[row]), "abandoned")
-
-    def _record(self, may: Continuations, places: Places, verdict: Selection) -> np.ndarray | None:
-        """G C: the number of each continuation in its request's tree, where one is kept."""
-        if not self._draws:
+    def _grow_trees(
+        self, following: Continuations, layout: RowLayout, selection: Selection
+    ) -> np.ndarray | None:
+        """G C: the number of each continuation in the tree of its request, 0 if it is impossible."""
+        if not self._has_trees:
             return None
-        numbers = np.zeros((len(self._pools), places.width, may.ids.shape[1]), dtype=np.int64)
-        lives = verdict.lives.reshape(numbers.shape)
-        for group, pool in enumerate(self._pools.values()):
-            if pool.tree is not None:
-                rows, few = np.flatnonzero(places.group == group), self._groups.looked_at[group]
-                mine = (group, slice(len(rows)), slice(few))
-                numbers[mine] = pool.tree.grow(self._rows.node[rows], may.of(rows, few), lives[mine])
-        return numbers.reshape(verdict.lives.shape)
+        numbers = np.zeros((len(self._finished), layout.width, following.ids.shape[1]), dtype=np.int64)
+        lives = selection.lives.reshape(numbers.shape)
+        for group, finished in enumerate(self._finished.values()):
+            if finished.tree is None:
+                continue
+            values = following.log_probabilities[:, : self._groups.candidates[group]]
+            for index, row in enumerate(np.flatnonzero(layout.group == group).tolist()):
+                for column in np.flatnonzero(values[row] > -np.inf).tolist():
+                    fate = "kept" if lives[group, index, column] else "outranked"
+                    token, value = int(following.ids[row, column]), float(values[row, column])
+                    node = finished.tree.add(int(self._rows.node[row]), token, value, fate)
+                    numbers[group, index, column] = node
+        return numbers.reshape(selection.lives.shape)
 
-    def _pool(self, group: int) -> Pool:
-        return self._pools[int(self._groups.ticket[group])]
-
-
-def _pool(request: Request) -> Pool:
-    settings = _settings(request)
-    return Pool(request, settings.n_best, Tree(settings.length_penalty) if settings.tree else None)
-
-
-def _row(request: Request, group: int) -> Rows:
-    return Rows(np.array([group]), begin(request.prefix), np.zeros(1), np.zeros(1, dtype=np.int64))
-
-
-def _group(request: Request, ticket: int, room: int | None) -> Groups:
-    settings = _settings(request)
-    rules = row_constraints(settings, room)
-    return Groups(
-        np.array([ticket]),
-        rules,
-        np.array([settings.beams]),
-        np.array([settings.quota]),
-        length_penalty(rules.longest, settings.length_penalty),
-        settings.beams + rules.enders,
-        np.array([0]),
-        np.array([-np.inf]),
-    )
+    def _finished_of(self, group: int) -> FinishedHypotheses:
+        return self._finished[int(self._groups.request_id[group])]
 
 
 def _settings(request: Request) -> BeamSettings:

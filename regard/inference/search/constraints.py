@@ -1,6 +1,6 @@
-"""Limits: how far a row may write, what it must not say, and what ends it.
+"""Constraints of generation: lengths, ends, stops, forbidden words, repetitions; the rows they apply to.
 
-R rows, T ids of the longest row, E end ids, P patterns (sequences of ids) of L ids, K candidates a row.
+R rows, T ids of the longest row, E end ids, P patterns (sequences of ids) of L ids, K candidates per row.
 """
 
 from __future__ import annotations
@@ -18,33 +18,39 @@ from regard.engine.stepper import Banned
 from regard.errors import SettingError
 from regard.settings import Settings
 
-NOTHING = -1  # stands where a row is shorter than its neighbours; no id equals it
-NONE = np.empty(0, dtype=np.int64)
+PAD = -1  # before the first id of a row that is shorter than the others; no id equals it
+NO_ROWS = np.empty(0, dtype=np.int64)
 
 Columns = TypeVar("Columns")
 
 
 @dataclass(frozen=True)
-class Written:
-    """What each row holds: its last id stands in the last column, and nothing stands before its first."""
+class RowTokens:
+    """The ids of each row, aligned at the right: the last column holds the last id of every row."""
 
     ids: np.ndarray  # R T
-    log_probabilities: np.ndarray  # R T, of generated ids alone
-    prefix: np.ndarray  # R, how many ids were given
-    length: np.ndarray  # R, how many there are
+    log_probabilities: np.ndarray  # R T, of generated ids
+    prefix: np.ndarray  # R, the length of the prefix
+    length: np.ndarray  # R, the length of prefix and generated ids
+
+    @classmethod
+    def of(cls, prefix: np.ndarray) -> RowTokens:
+        """One row that holds a prefix."""
+        length = np.array([len(prefix)])
+        return cls(prefix[None].astype(np.int64), np.zeros((1, len(prefix)), np.float32), length, length)
 
     @property
     def last(self) -> np.ndarray:
-        """The id that each row said last."""
+        """The last id of each row."""
         return self.ids[:, -1].copy()
 
     @property
     def generated(self) -> np.ndarray:
-        """How many ids each row has generated."""
+        """The number of generated ids of each row."""
         return self.length - self.prefix
 
-    def append(self, ids: np.ndarray, log_probabilities: np.ndarray) -> Written:
-        """The same with one more id a row."""
+    def append(self, ids: np.ndarray, log_probabilities: np.ndarray) -> RowTokens:
+        """A copy with one more id per row."""
         return replace(
             self,
             ids=np.concatenate([self.ids, ids[:, None]], axis=1),
@@ -52,47 +58,42 @@ class Written:
             length=self.length + 1,
         )
 
-    def trimmed(self) -> Written:
-        """The same without columns in which no row has an id."""
+    def trimmed(self) -> RowTokens:
+        """A copy without the columns in which no row has an id."""
         first = self.ids.shape[1] - int(self.length.max(initial=1))
         return replace(self, ids=self.ids[:, first:], log_probabilities=self.log_probabilities[:, first:])
 
-    def answer(self, row: int) -> np.ndarray:
-        """The ids that a row has generated."""
+    def generated_ids(self, row: int) -> np.ndarray:
+        """The generated ids of a row."""
         return self.ids[row, self.ids.shape[1] - self.generated[row] :]
 
-    def chances(self, row: int) -> np.ndarray:
-        """Their log-probabilities."""
+    def generated_log_probabilities(self, row: int) -> np.ndarray:
+        """The log-probabilities of the generated ids of a row."""
         return self.log_probabilities[row, self.ids.shape[1] - self.generated[row] :]
 
 
-def begin(prefix: np.ndarray) -> Written:
-    """One row that holds a prefix."""
-    length = np.array([len(prefix)])
-    return Written(prefix[None].astype(np.int64), np.zeros((1, len(prefix)), np.float32), length, length)
+def select_rows(columns: Columns, rows: np.ndarray) -> Columns:
+    """The given rows of all arrays of a dataclass, in that order; rows may repeat."""
+    return _map_arrays([columns], lambda arrays: arrays[0][rows])
 
 
-def taken(columns: Columns, rows: np.ndarray) -> Columns:
-    """The columns of some rows, in that order; rows may repeat."""
-    return _over([columns], lambda arrays: arrays[0][rows])
+def concatenate_rows(several: Sequence[Columns]) -> Columns:
+    """The rows of several dataclasses of arrays; shorter arrays are padded on the left."""
+    return _map_arrays(several, _concatenate)
 
 
-def joined(several: Sequence[Columns]) -> Columns:
-    """The rows of several columns one after the other; the shorter are filled up before their beginning."""
-    return _over(several, _one_above_the_other)
+def trim_padding(columns: Columns) -> Columns:
+    """Remove the padding that no row needs any more."""
+    return _map_arrays([columns], lambda arrays: _trim(arrays[0]))
 
 
-def slimmed(columns: Columns) -> Columns:
-    """The same without what was filled up for rows that have left."""
-    return _over([columns], lambda arrays: _slim(arrays[0]))
-
-
-def _over(several: Sequence[Any], combine: Any) -> Any:
+def _map_arrays(several: Sequence[Any], combine: Any) -> Any:
     first = several[0]
     if isinstance(first, np.ndarray):
         return combine(several)
     names = _names(type(first))
-    return type(first)(*(_over([getattr(each, name) for each in several], combine) for name in names))
+    values = ([getattr(columns, name) for columns in several] for name in names)
+    return type(first)(*(_map_arrays(arrays, combine) for arrays in values))
 
 
 @cache
@@ -100,29 +101,29 @@ def _names(columns: Any) -> list[str]:
     return [field.name for field in fields(columns)]
 
 
-def _one_above_the_other(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def _concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)
     shape = np.array([array.shape[1:] for array in arrays], dtype=int).reshape(len(arrays), -1).max(0)
-    return np.concatenate([_filled(array, shape) for array in arrays])
+    return np.concatenate([_padded(array, shape) for array in arrays])
 
 
-def _slim(array: np.ndarray) -> np.ndarray:
+def _trim(array: np.ndarray) -> np.ndarray:
     for axis in range(1, array.ndim):
-        most = max(array.shape[axis] - (axis == array.ndim - 1), 0)  # the last axis keeps a place
-        first = np.nonzero(array != NOTHING)[axis].min(initial=most)
+        most = max(array.shape[axis] - (axis == array.ndim - 1), 0)  # the last axis keeps one column
+        first = np.nonzero(array != PAD)[axis].min(initial=most)
         array = array.take(np.arange(first, array.shape[axis]), axis)
     return array
 
 
-def _filled(array: np.ndarray, shape: np.ndarray) -> np.ndarray:
+def _padded(array: np.ndarray, shape: np.ndarray) -> np.ndarray:
     missing = shape - array.shape[1:]
     if not missing.any():
         return array
-    return np.pad(array, [(0, 0), *((count, 0) for count in missing)], constant_values=NOTHING)
+    return np.pad(array, [(0, 0), *((count, 0) for count in missing)], constant_values=PAD)
 
 
-GOING, END, STOP, LENGTH, STUCK, CANCELLED = range(6)
+RUNNING, END, STOP, LENGTH, STUCK, CANCELLED = range(6)
 Reason = Literal["end", "stop", "length", "stuck", "cancelled"]
 REASONS: dict[int, Reason] = {
     END: "end",
@@ -135,7 +136,7 @@ LARGEST_ID = 1 << 31
 
 
 def between(low: float, high: float, advice: str) -> AfterValidator:
-    """A check that a number lies between two others, both allowed; a missing one is fine."""
+    """A validator: None, or a number between `low` and `high`, both included."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
         if value is not None and not low <= value <= high:
@@ -146,7 +147,7 @@ def between(low: float, high: float, advice: str) -> AfterValidator:
 
 
 def _ids(value: Any) -> Any:
-    """One id, or any sequence of them, as a tuple."""
+    """An id, or a sequence of ids, as a tuple."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return (index(value),)
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
@@ -155,16 +156,16 @@ def _ids(value: Any) -> Any:
 
 
 def _sequences(value: Any) -> Any:
-    """Any sequence of ids and of sequences of ids, as a tuple of tuples."""
+    """A sequence of ids and of sequences of ids as a tuple of tuples."""
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         return value
     return tuple(_ids(item) for item in value)
 
 
 def _check_ids(value: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
-    wrong = [number for number in value if not 0 <= number < LARGEST_ID]
-    if wrong:
-        raise SettingError(f"{info.field_name} ({wrong[0]}) must hold ids, 0 or more; ask the tokenizer")
+    invalid = [number for number in value if not 0 <= number < LARGEST_ID]
+    if invalid:
+        raise SettingError(f"{info.field_name} ({invalid[0]}) must hold ids, 0 or more; ask the tokenizer")
     return value
 
 
@@ -183,20 +184,20 @@ Sequences = Annotated[
 
 
 class Constraints(Settings):
-    """How far a row may write, what it must not say, and what ends it; greedy search needs no more.
+    """Which ids a row may generate and when it ends; greedy search needs no other settings.
 
-    An end or a stop is part of what was generated. Forbidden sequences and n-grams look at the prefix as
-    well; a stop must lie wholly in what was generated. Nothing that is forbidden changes a probability.
+    An end or a stop is part of what was generated. Forbidden sequences and repeated n-grams may begin in the
+    prefix; a stop must be generated as a whole. Constraints do not change any log-probability.
     """
 
-    max_length: Annotated[int, between(1, 1 << 16, "it counts generated ids")] = 256  # the end among them
-    min_length: Annotated[int, between(0, 1 << 16, "it counts generated ids")] = 0  # before the end or stop
-    end: Ids = ()  # each of these ids ends a row; without any, only its length does
-    stop: Sequences = ()  # so does each of these sequences
-    forbidden: Sequences = ()  # words never to be said, each an id or a sequence of ids
+    max_length: Annotated[int, between(1, 1 << 16, "it counts generated ids")] = 256  # with the end
+    min_length: Annotated[int, between(0, 1 << 16, "it counts generated ids")] = 0  # without the end or stop
+    end: Ids = ()  # ids that end a row; without any, only its length does
+    stop: Sequences = ()  # sequences of ids that end a row
+    forbidden: Sequences = ()  # ids or sequences of ids that must not be generated
     no_repeat_ngram_size: Annotated[
         int | None, between(1, 1 << 10, "leave it out to allow every repetition")
-    ] = None  # no sequence of so many ids stands twice
+    ] = None  # no n-gram of this size occurs twice
     length_penalty: Annotated[float, between(0, 10, "0 ranks by log-probability alone")] = (
         0.6  # the exponent alpha; the paper's value
     )
@@ -210,103 +211,106 @@ class Constraints(Settings):
         return self
 
 
-@dataclass(frozen=True)
-class RowConstraints:
-    """The limits of each row as columns."""
-
-    end: np.ndarray  # R E
-    stop: np.ndarray  # R P L, nothing before the first id of a shorter pattern
-    forbidden: np.ndarray  # R P L
-    ngram: np.ndarray  # R, 0 where repetition is free
-    shortest: np.ndarray  # R
-    longest: np.ndarray  # R
-
-    @property
-    def enders(self) -> np.ndarray:
-        """How many ids at most may end each row at one step."""
-        return (self.end >= 0).sum(1) + (self.stop[:, :, -1] >= 0).sum(1)
-
-
 def length_penalty(length: Any, alpha: Any) -> Any:
-    """((5 + n) / 6) ** alpha of Wu et al. 2016, equation 14, which the paper's section 6.1 takes up."""
+    """((5 + n) / 6) ** alpha: Wu et al. 2016, equation 14, as used in section 6.1 of the paper."""
     return ((5 + length) / 6) ** alpha
 
 
-def row_constraints(limits: Constraints, room: int | None) -> RowConstraints:
-    """One row's rules; `room` is how many ids the model has place for."""
-    longest = limits.max_length if room is None else min(limits.max_length, room)
-    return RowConstraints(
-        np.array([limits.end], dtype=np.int64),
-        _patterns(limits.stop),
-        _patterns(limits.forbidden),
-        np.array([limits.no_repeat_ngram_size or 0]),
-        np.array([limits.min_length]),
-        np.array([longest]),
-    )
+@dataclass(frozen=True)
+class RowConstraints:
+    """The constraints of each row as columns."""
+
+    end: np.ndarray  # R E
+    stop: np.ndarray  # R P L, padded on the left
+    forbidden: np.ndarray  # R P L, padded on the left
+    ngram_size: np.ndarray  # R, 0 if repetition is allowed
+    min_length: np.ndarray  # R
+    max_length: np.ndarray  # R
+
+    @classmethod
+    def of(cls, constraints: Constraints, free: int | None) -> RowConstraints:
+        """One row; `free` is how many ids fit behind its prefix, None if there is no limit."""
+        max_length = constraints.max_length if free is None else min(constraints.max_length, free)
+        return cls(
+            np.array([constraints.end], dtype=np.int64),
+            _patterns(constraints.stop),
+            _patterns(constraints.forbidden),
+            np.array([constraints.no_repeat_ngram_size or 0]),
+            np.array([constraints.min_length]),
+            np.array([max_length]),
+        )
+
+    @property
+    def max_endings(self) -> np.ndarray:
+        """The maximum number of ids that can end each row at one step."""
+        return (self.end >= 0).sum(1) + (self.stop[:, :, -1] >= 0).sum(1)
 
 
-def banned(rules: RowConstraints, written: Written) -> Banned | None:
-    """What each row must not say next, or None where all is allowed."""
-    found = [each for each in _bans(rules, written) if len(each.rows)]
-    if not found:
+def banned(constraints: RowConstraints, tokens: RowTokens) -> Banned | None:
+    """The ids that must not follow each row, or None if there are none."""
+    bans = [ban for ban in _bans(constraints, tokens) if len(ban.rows)]
+    if not bans:
         return None
-    return Banned(np.concatenate([each.rows for each in found]), np.concatenate([each.ids for each in found]))
+    return Banned(np.concatenate([ban.rows for ban in bans]), np.concatenate([ban.ids for ban in bans]))
 
 
-def finishing(rules: RowConstraints, written: Written, ids: np.ndarray) -> np.ndarray:
-    """END or STOP for each of R K ids that would finish its row, GOING for the others."""
+def finish_codes(constraints: RowConstraints, tokens: RowTokens, ids: np.ndarray) -> np.ndarray:
+    """R K: END or STOP for the ids that would finish their row, RUNNING for the others."""
     codes = np.zeros(ids.shape, dtype=np.int8)
-    if rules.stop.shape[1]:
-        content = written.generated[:, None] + 1 - (rules.stop >= 0).sum(2)  # R P
-        due = _lacking_the_last(rules.stop, written.ids) & (content >= rules.shortest[:, None])
-        codes[_among(ids, np.where(due, rules.stop[:, :, -1], NOTHING))] = STOP
-    codes[_among(ids, rules.end)] = END
+    if constraints.stop.shape[1]:
+        content = tokens.generated[:, None] + 1 - (constraints.stop >= 0).sum(2)  # R P
+        is_long_enough = content >= constraints.min_length[:, None]
+        due = _all_but_last_match(constraints.stop, tokens.ids) & is_long_enough
+        codes[_is_in(ids, np.where(due, constraints.stop[:, :, -1], PAD))] = STOP
+    codes[_is_in(ids, constraints.end)] = END
     return codes
 
 
-def _bans(rules: RowConstraints, written: Written) -> Iterator[Banned]:
-    """The bans of each kind: the end too early, forbidden words, n-grams that stand already."""
-    early = written.generated < rules.shortest
-    if early.any():
-        yield _where(early[:, None] & (rules.end >= 0), rules.end)
-    if rules.forbidden.shape[1]:
-        yield _where(_lacking_the_last(rules.forbidden, written.ids), rules.forbidden[:, :, -1])
-    for size in set(rules.ngram.tolist()) - {0}:
-        rows = np.flatnonzero(rules.ngram == size)
-        yield _repeating(written.ids[rows], size, rows)
+def _bans(constraints: RowConstraints, tokens: RowTokens) -> Iterator[Banned]:
+    """The bans of each kind: an end before the minimum length, forbidden sequences, repeated n-grams."""
+    is_short = tokens.generated < constraints.min_length
+    if is_short.any():
+        yield _where(is_short[:, None] & (constraints.end >= 0), constraints.end)
+    if constraints.forbidden.shape[1]:
+        completed = _all_but_last_match(constraints.forbidden, tokens.ids)
+        yield _where(completed, constraints.forbidden[:, :, -1])
+    for size in set(constraints.ngram_size.tolist()) - {0}:
+        rows = np.flatnonzero(constraints.ngram_size == size)
+        yield _repeated_ngrams(tokens.ids[rows], size, rows)
 
 
 def _where(mask: np.ndarray, ids: np.ndarray) -> Banned:
     return Banned(np.nonzero(mask)[0], ids[mask])
 
 
-def _repeating(ids: np.ndarray, size: int, rows: np.ndarray) -> Banned:
-    """What would complete an n-gram that a row holds: the ids behind each earlier place of its last n - 1."""
+def _repeated_ngrams(ids: np.ndarray, size: int, rows: np.ndarray) -> Banned:
+    """The ids that would repeat an n-gram: those after earlier occurrences of a row's last n - 1 ids."""
     if ids.shape[1] < size:
         return Banned(rows[:0], rows[:0])
     windows = np.lib.stride_tricks.sliding_window_view(ids, size, axis=1)  # R T-n+1 n
     lead = ids[:, None, ids.shape[1] - size + 1 :]
-    found = _where((windows[:, :, :-1] == lead).all(2) & (windows[:, :, -1] >= 0), windows[:, :, -1])
-    return Banned(rows[found.rows], found.ids)
+    matches = (windows[:, :, :-1] == lead).all(2) & (windows[:, :, -1] >= 0)
+    repeated = _where(matches, windows[:, :, -1])
+    return Banned(rows[repeated.rows], repeated.ids)
 
 
-def _lacking_the_last(patterns: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """R P: which patterns stand complete but for their last id at the end of what each row holds."""
+def _all_but_last_match(patterns: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """R P: whether all ids of a pattern but the last are the last ids of the row."""
     lead = patterns[:, :, :-1]
     missing = max(lead.shape[2] - ids.shape[1], 0)
     tail = ids[:, max(ids.shape[1] - lead.shape[2], 0) :]
-    tail = np.pad(tail, [(0, 0), (missing, 0)], constant_values=NOTHING)[:, None]  # R 1 L-1
-    return ((lead == tail) | (lead == NOTHING)).all(2) & (patterns[:, :, -1] >= 0)
+    tail = np.pad(tail, [(0, 0), (missing, 0)], constant_values=PAD)[:, None]  # R 1 L-1
+    return ((lead == tail) | (lead == PAD)).all(2) & (patterns[:, :, -1] >= 0)
 
 
-def _among(ids: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """R K: which ids stand in the row's own list."""
-    return (ids[:, :, None] == some[:, None, :]).any(2)
+def _is_in(ids: np.ndarray, lists: np.ndarray) -> np.ndarray:
+    """R K: whether each id is in the list of its row."""
+    return (ids[:, :, None] == lists[:, None, :]).any(2)
 
 
 def _patterns(sequences: tuple[tuple[int, ...], ...]) -> np.ndarray:
     longest = max(map(len, sequences), default=1)
-    patterns = np.full((1, len(sequences), longest), NOTHING, dtype=np.int64)
-    for place, sequence in enumerate(sequences):
-        patterns[0, place, longest - len(sequence) :] = sequence
+    patterns = np.full((1, len(sequences), longest), PAD, dtype=np.int64)
+    for number, sequence in enumerate(sequences):
+        patterns[0, number, longest - len(sequence) :] = sequence
     return patterns

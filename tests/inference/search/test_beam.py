@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import SettingError
-from regard.inference.search.beam import Beam, BeamSettings
+from regard.inference.search.beam import Beam, BeamSettings, beam_search, select_beams
 from regard.inference.search.constraints import Constraints
-from regard.inference.search.decoding import beam_search, greedy, run
-from regard.inference.search.requests import Request
-from regard.inference.search.selection import select_beams
+from regard.inference.search.requests import Request, run
+from regard.inference.search.sampling import greedy
 
 END = 0
 
@@ -272,15 +271,15 @@ def test_equals_go_to_the_earlier_beam_and_the_lower_id(fake):
 def test_the_verdict_on_many_equals_is_that_of_a_stable_order():
     random = np.random.default_rng(0)
     scores = -random.integers(0, 4, (5, 300)).astype(float)
-    enders = random.random(scores.shape) < 0.2
+    ending = random.random(scores.shape) < 0.2
     beams = np.array([1, 5, 30, 90, 299])
-    verdict = select_beams(scores, enders, beams)
+    selection = select_beams(scores, ending, beams)
     for row, count in enumerate(beams):
         order = sorted(range(300), key=lambda place, row=row: -scores[row, place])
-        goers = [place for place in order if not enders[row, place]][:count]
-        assert np.flatnonzero(verdict.lives[row]).tolist() == sorted(goers)
-        enough = [place for place in order[:count] if enders[row, place]]
-        assert np.flatnonzero(verdict.finishes[row]).tolist() == sorted(enough)
+        goers = [place for place in order if not ending[row, place]][:count]
+        assert np.flatnonzero(selection.lives[row]).tolist() == sorted(goers)
+        enough = [place for place in order[:count] if ending[row, place]]
+        assert np.flatnonzero(selection.finishes[row]).tolist() == sorted(enough)
 
 
 def test_the_tree_tells_what_became_of_every_hypothesis(fake):

@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from regard.inference.search.beam import Beam, BeamSettings
-from regard.inference.search.constraints import begin, joined, slimmed, taken
+from regard.inference.search.constraints import RowTokens, concatenate_rows, select_rows, trim_padding
 from regard.inference.search.requests import Request
 from regard.inference.search.sampling import Sampling, SamplingSettings
 
 
 def test_rows_of_different_lengths_end_in_the_same_column():
-    written = joined([begin(np.array([5])), begin(np.array([6, 7, 8]))])
-    assert written.ids.tolist() == [[-1, -1, 5], [6, 7, 8]]
-    written = written.append(np.array([1, 2]), np.array([-0.5, -0.25]))
-    assert written.last.tolist() == [1, 2]
-    assert [written.answer(row).tolist() for row in (0, 1)] == [[1], [2]]
-    assert written.chances(1).tolist() == [-0.25]
-    assert taken(written, np.array([0])).trimmed().ids.tolist() == [[5, 1]]
-    assert taken(written, np.array([1, 0, 1])).ids[:, -1].tolist() == [2, 1, 2]
+    tokens = concatenate_rows([RowTokens.of(np.array([5])), RowTokens.of(np.array([6, 7, 8]))])
+    assert tokens.ids.tolist() == [[-1, -1, 5], [6, 7, 8]]
+    tokens = tokens.append(np.array([1, 2]), np.array([-0.5, -0.25]))
+    assert tokens.last.tolist() == [1, 2]
+    assert [tokens.generated_ids(row).tolist() for row in (0, 1)] == [[1], [2]]
+    assert tokens.generated_log_probabilities(1).tolist() == [-0.25]
+    assert select_rows(tokens, np.array([0])).trimmed().ids.tolist() == [[5, 1]]
+    assert select_rows(tokens, np.array([1, 0, 1])).ids[:, -1].tolist() == [2, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_rows_of_different_lengths_end_in_the_same_column():
     ],
 )
 def test_what_no_row_needs_is_cut_off(array, expected):
-    found, expected = slimmed(np.array(array)), np.array(expected)
+    found, expected = trim_padding(np.array(array)), np.array(expected)
     assert found.shape == expected.shape
     assert (found == expected).all()
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from regard.errors import CheckpointError, SettingError, UsageError
-from regard.inference.search.beam import Beam, BeamSettings
+from regard.inference.search.beam import Beam, BeamSettings, beam_search
 from regard.inference.search.constraints import Constraints
-from regard.inference.search.decoding import as_they_finish, beam_search, greedy, run, sample
-from regard.inference.search.requests import Request
-from regard.inference.search.sampling import Sampling, SamplingSettings
+from regard.inference.search.requests import Request, run, stream_answers
+from regard.inference.search.sampling import Sampling, SamplingSettings, greedy, sample
 
 RNG = np.random.default_rng(5)
 END = 0
@@ -78,7 +77,7 @@ BEAMS = [
 ]
 
 
-def together(search, requests, count):
+def max_running(search, requests, count):
     return run(search, requests, count)
 
 
@@ -89,7 +88,7 @@ def entering_late(search, requests, count):
         search.admit(waiting[:1])
         del waiting[:1]
         found += search.step()
-    return sorted(found, key=lambda answer: answer.ticket)
+    return sorted(found, key=lambda answer: answer.request_id)
 
 
 def told(answers):
@@ -102,7 +101,8 @@ def told(answers):
 
 @pytest.mark.parametrize(("kind", "settings"), [(Sampling, MIXED), (Beam, BEAMS)])
 @pytest.mark.parametrize(
-    ("way", "count"), [(together, 2), (together, 8), (together, 32), (together, None), (entering_late, 0)]
+    ("way", "count"),
+    [(max_running, 2), (max_running, 8), (max_running, 32), (max_running, None), (entering_late, 0)],
 )
 def test_an_answer_does_not_depend_on_its_neighbours(fake, kind, settings, way, count):
     requests = [Request(words(1 + i % 5), settings[i % len(settings)], source=words(4)) for i in range(40)]
@@ -116,11 +116,11 @@ def test_answers_come_as_they_finish_and_only_so_many_run(fake):
     stepper = fake(12)
     lengths = [5, 1, 3, 1, 2]
     requests = (Request([1], Constraints(max_length=length)) for length in lengths)
-    answers = list(as_they_finish(Sampling(stepper), requests, together=2))
+    answers = list(stream_answers(Sampling(stepper), requests, max_running=2))
     assert [len(answer.best.ids) for answer in answers] == [1, 3, 5, 1, 2]
     assert stepper.steps == sum(lengths)  # rows that had finished were stepped no more
-    with pytest.raises(SettingError, match=r"together \(0\) must be 1 or more"):
-        run(Sampling(fake()), [], together=0)
+    with pytest.raises(SettingError, match=r"max_running \(0\) must be 1 or more"):
+        run(Sampling(fake()), [], max_running=0)
 
 
 @pytest.mark.parametrize(("kind", "settings"), [(Sampling, MIXED[0]), (Beam, BEAMS[2])])
@@ -130,14 +130,14 @@ def test_a_cancelled_request_leaves_at_once_with_what_it_has(fake, kind, setting
     undisturbed = told(run(kind(fake(12)), requests))
     stepper = fake(12)
     search = kind(stepper)
-    tickets = search.admit(requests)
+    request_ids = search.admit(requests)
     search.step(), search.step()
-    left = search.cancel(tickets[1])
+    left = search.cancel(request_ids[1])
     assert [result.reason for result in left.results] == ["cancelled"] * len(left.results)
     assert {len(result.ids) for result in left.results} == {2}
-    assert search.active == [tickets[0], tickets[2]]
-    assert search.cancel(tickets[1]) is None
-    rest = sorted(as_they_finish(search, []), key=lambda answer: answer.ticket)
+    assert search.active == [request_ids[0], request_ids[2]]
+    assert search.cancel(request_ids[1]) is None
+    rest = sorted(stream_answers(search, []), key=lambda answer: answer.request_id)
     assert told(rest) == [undisturbed[0], undisturbed[2]]
     assert search.step() == []
     assert stepper.rows == 0
@@ -190,7 +190,7 @@ def test_a_row_that_may_say_nothing_is_stuck(fake, kind, settings):
 )
 def test_a_model_that_answers_nan_is_refused(fake, settings):
     search = Beam if isinstance(settings, BeamSettings) else Sampling
-    with pytest.raises(CheckpointError, match="the model answers NaN"):
+    with pytest.raises(CheckpointError, match="the model gives NaN"):
         run(search(fake(3, table={(1,): [np.nan] * 3})), [Request([1], settings)])
 
 
@@ -211,9 +211,7 @@ def test_greedy_has_no_temperature(fake):
 
 
 def test_search_loads_no_torch():
-    code = (
-        "import sys, regard.inference.search.decoding\nprint('torch' in sys.modules, 'numpy' in sys.modules)"
-    )
+    code = "import sys, regard.inference.search.beam\nprint('torch' in sys.modules, 'numpy' in sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )

@@ -6,18 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.engine.stepper import Choices
-from regard.inference.search.constraints import Constraints, begin
-from regard.inference.search.decoding import greedy, run, sample
-from regard.inference.search.requests import Request
-from regard.inference.search.sampling import PrefixSums, Sampling, SamplingSettings, _taste, choose, weights
+from regard.inference.search.constraints import Constraints, RowTokens
+from regard.inference.search.requests import Request, run
+from regard.inference.search.sampling import (
+    PrefixSums,
+    Sampling,
+    SamplingParameters,
+    SamplingSettings,
+    greedy,
+    next_ids,
+    sample,
+    weights,
+)
 
 CHANCES = np.array([0.4, 0.05, 0.3, 0.15, 0.1])
 
 
 def shares(**settings):
     """What each of five ids weighs in a draw, of one in all."""
-    taste = _taste(SamplingSettings(**settings), 1)
-    found = weights(np.log(CHANCES)[None].astype(np.float32), taste)[0]
+    parameters = SamplingParameters.of(SamplingSettings(**settings), 1)
+    found = weights(np.log(CHANCES)[None].astype(np.float32), parameters)[0]
     return found / found.sum()
 
 
@@ -56,23 +64,25 @@ def test_a_setting_leaves_the_distribution_it_should(settings, expected):
 
 
 def test_top_p_takes_no_more_than_it_needs():
-    taste = _taste(SamplingSettings(top_p=0.5), 1)
-    assert weights(np.log([[0.25, 0.5, 0.25]]), taste).tolist() == [[0, 1, 0]]
+    parameters = SamplingParameters.of(SamplingSettings(top_p=0.5), 1)
+    assert weights(np.log([[0.25, 0.5, 0.25]]), parameters).tolist() == [[0, 1, 0]]
 
 
 @given(seed=st.integers(0, 9999), columns=st.integers(1, 1000), uniforms=st.floats(0, 1, exclude_max=True))
-def test_a_heap_is_passed_where_the_running_sum_passes(seed, columns, uniforms):
+def test_first_above_is_where_the_running_sum_exceeds_the_target(seed, columns, uniforms):
     random = np.random.default_rng(seed)
     weight = random.random((3, columns)) * (random.random((3, columns)) < 0.2)
     weight[:, random.integers(columns)] = 1
-    heap = PrefixSums(weight)
-    assert heap.total == pytest.approx(weight.sum(1))
+    prefix_sums = PrefixSums(weight)
+    assert prefix_sums.total == pytest.approx(weight.sum(1))
     for share in (uniforms, 0.0, 1 - 2**-53, 1.0):
-        found = heap.passing(share * heap.total)
+        found = prefix_sums.first_above(share * prefix_sums.total)
         assert (weight[np.arange(3), found] > 0).all()
         sums = np.cumsum(weight, axis=1)
-        assert (sums[np.arange(3), found] >= share * heap.total * (1 - 1e-12)).all()
-        assert (sums[np.arange(3), found] - weight[np.arange(3), found] <= share * heap.total + 1e-9).all()
+        assert (sums[np.arange(3), found] >= share * prefix_sums.total * (1 - 1e-12)).all()
+        assert (
+            sums[np.arange(3), found] - weight[np.arange(3), found] <= share * prefix_sums.total + 1e-9
+        ).all()
 
 
 def test_every_step_draws_anew(fake):
@@ -112,9 +122,9 @@ def test_the_best_few_are_drawn_from_as_the_whole_would_be(seed, top_k, top_p, m
     chances = np.log(np.random.default_rng(seed).dirichlet(np.ones(12))).astype(np.float32)[None]
     order = np.argsort(-chances, axis=1, kind="stable")[:, :top_k]
     few = Choices(order, np.take_along_axis(chances, order, 1))
-    taste = _taste(SamplingSettings(seed=seed, top_k=top_k, top_p=top_p, min_p=min_p), 1)
-    written = begin(np.array([0]))
-    one, other = choose(few, taste, written), choose(Choices(None, chances), taste, written)
+    parameters = SamplingParameters.of(SamplingSettings(seed=seed, top_k=top_k, top_p=top_p, min_p=min_p), 1)
+    written = RowTokens.of(np.array([0]))
+    one, other = next_ids(few, parameters, written), next_ids(Choices(None, chances), parameters, written)
     assert one.ids == other.ids
     assert one.log_probabilities == other.log_probabilities == chances[0, one.ids[0]]
 

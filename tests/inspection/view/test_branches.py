@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.inference.alignment import Alignment
+from regard.inference.translation import Alignment
 
 
 def node(number, parent, step, score, fate, place=None):

@@ -15,15 +15,15 @@ def expected(logits: np.ndarray, temperature: float, top_k: int, top_p: float) -
     """What the command line would draw from, by id."""
     one = np.ones(1)
     taste = SamplingParameters(
-        cold=one == 0,
-        picky=np.array([top_k > 0 or top_p < 1]),
+        is_greedy=one == 0,
+        is_truncated=np.array([top_k > 0 or top_p < 1]),
         temperature=one * temperature,
         top_k=np.array([top_k or len(logits)]),
         top_p=one * top_p,
         min_p=one * 0,
         penalty=one,
         uniforms=one[:, None],
-        enough=one * len(logits),
+        candidates=one * len(logits),
     )
     found = weights(logits[None] - np.logaddexp.reduce(logits), taste)[0]
     return found / found.sum()
