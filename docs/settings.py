@@ -15,15 +15,15 @@ import textwrap
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
 from regard.model.config import ModelConfig
 from regard.registry import NamedIn
 from regard.runs.corpora import SOURCES
-from regard.runs.recipe import DECIDED, SHAPES, TUNABLE, Recipe
-from regard.runs.tables import RESUMABLE, ModelStart
+from regard.runs.recipe import ARCHITECTURE_KEYS, DECIDED, SHAPES, TABLES, TUNABLE
+from regard.runs.tables import MODEL_KEYS, RESUMABLE, ModelTable
 from regard.runs.toml import NONE
 from regard.settings import Settings
 
@@ -33,7 +33,7 @@ HEAD = """\
 
 <!-- Written by docs/settings.py from the source. Change the string below a field there, and run it again. -->
 
-Every setting of a recipe. A recipe is a TOML file with one table for each part of a run ([training.md](training.md)). On the command line a setting is `--set training.steps=200`; in Python it is `settings={"training": {"steps": 200}}`.
+Every setting of a recipe. A recipe is a TOML file with one table for each concern of a run ([training.md](training.md)). [model] and [training] are all that most runs change. A setting in the wrong table is refused, and the message names its table. On the command line a setting is `--set training.steps=200`; in Python it is `settings={"training": {"steps": 200}}`.
 
 The defaults hold where neither the recipe nor the caller has the setting. The recipes that ship set many of them, and `recipe.toml` in the folder of a run has all values of that run. A setting that is "not set" is left out of the file. One that can be switched off is written `"none"`.
 """  # noqa: E501
@@ -49,22 +49,19 @@ COLUMNS = ("setting", "type", "default", "allowed", "meaning")
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, "## objective", "What the model learns. It has no default.", objectives()]
-    for name, owner in get_type_hints(Recipe).items():
-        if inspect.isclass(owner) and issubclass(owner, Settings):
-            parts += section(name, owner)
-        elif name == "model":
-            parts += model_section()
+    parts = [HEAD, "## task", "What the model learns. It has no default.", tasks(), *model_sections()]
+    for name, owner in TABLES.items():
+        parts += section(name, owner)
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
-def objectives() -> str:
-    """The objectives with the model and the files of each."""
+def tasks() -> str:
+    """The tasks with the model and the files of each."""
     rows = []
     for name, shape in SHAPES.items():
         files = " or ".join(" and ".join(f"`data.{key}`" for key in keys) for keys in SOURCES[name])
         rows.append((f'`"{name}"`', shape["family"], files))
-    return table(("objective", "model", "files"), rows)
+    return table(("task", "model", "files"), rows)
 
 
 def section(name: str, owner: type[Settings]) -> list[str]:
@@ -73,15 +70,18 @@ def section(name: str, owner: type[Settings]) -> list[str]:
     return parts + [part for key, inner in inside(owner) for part in section(f"{name}.{key}", inner)]
 
 
-def model_section() -> list[str]:
-    """[model], in which some settings of ModelConfig are decided by the run."""
-    keys = ", ".join(f"`{key}`" for key in TUNABLE if key != "from")
-    parts = ["## [model]", purpose(ModelConfig), settings(ModelStart)]
-    parts += [f"With `from`, only {keys} may be set besides; the rest is that of the model."]
-    parts += [settings(ModelConfig, leave_out=DECIDED)]
-    parts += ["A run decides these from objective, tokenizer and data, and a recipe must not have them:"]
-    parts += [settings(ModelConfig, leave_out=set(ModelConfig.model_fields) - set(DECIDED))]
-    return parts + [part for key, one in inside(ModelConfig) for part in section(f"model.{key}", one)]
+def model_sections() -> list[str]:
+    """[model] and [architecture], which share the settings of ModelConfig."""
+    keys = ", ".join(f"`{key}`" for key in TUNABLE)
+    others = set(ModelConfig.model_fields)
+    parts = ["## [model]", purpose(ModelTable), settings(ModelTable)]
+    parts += [settings(ModelConfig, leave_out=others - set(MODEL_KEYS))]
+    parts += [f"With `init_from`, only {keys} may be set; the others are those of that model."]
+    parts += ["## [architecture]", purpose(ModelConfig)]
+    parts += [settings(ModelConfig, leave_out=others - set(ARCHITECTURE_KEYS))]
+    parts += ["These follow from task, tokenizer and data, and a recipe must not have them:"]
+    parts += [settings(ModelConfig, leave_out=others - set(DECIDED))]
+    return parts + [part for key, one in inside(ModelConfig) for part in section(f"architecture.{key}", one)]
 
 
 def settings(owner: type[Settings], leave_out: Any = ()) -> str:
@@ -90,10 +90,9 @@ def settings(owner: type[Settings], leave_out: Any = ()) -> str:
     rows = []
     for name, field in owner.model_fields.items():
         if name not in leave_out:
-            key = field.alias or name
-            shape = schema["properties"][key]
+            shape = schema["properties"][name]
             meaning = " ".join(meanings[name].split())
-            rows.append((f"`{key}`", type_of(shape), default(field), allowed(field, shape), meaning))
+            rows.append((f"`{name}`", type_of(shape), default(field), allowed(field, shape), meaning))
     return table(COLUMNS, rows)
 
 
@@ -167,7 +166,7 @@ def allowed(field: FieldInfo, shape: dict[str, Any]) -> str:
     named = [name for mark in field.metadata if isinstance(mark, NamedIn) for name in mark.load()]
     parts = [f'`"{name}"`' for name in named] or [part for one in choices(shape) for part in _allowed(one)]
     may_be_off = {"type": "null"} in shape.get("anyOf", ()) and field.default is not None
-    return ", ".join([*parts, *([f'`"{NONE}"`'] if may_be_off else [])])
+    return ", ".join([*dict.fromkeys(parts), *([f'`"{NONE}"`'] if may_be_off else [])])
 
 
 def _allowed(shape: dict[str, Any]) -> list[str]:

@@ -54,11 +54,11 @@ class Planted(Base):
     """
     kind: Annotated[str, NamedIn("regard.training.averaging", "AVERAGES")] = "none"
     """Which one."""
-    mode: Annotated[int, Field(ge=0)] | Literal["always"] = 0
+    mode: Annotated[int, Field(ge=0)] | Literal["all"] = 0
     """How long."""
     pair: tuple[Annotated[float, Field(ge=0, lt=1)], float] = (0.5, 0.5)
     """Two numbers."""
-    folder: str | None = Field(default=None, alias="from")
+    start: str | None = None
     """Where it starts."""
     inner: Inner = Inner()
     """More of it."""
@@ -87,9 +87,9 @@ def test_every_kind_of_setting_is_shown():
         "| `rate` | number | `0.001` | above 0, at most 1 | The rate. |",
         '| `count` | integer | `5` | 1 to 2^40, `"none"` | How many. More \\| less. |',
         '| `kind` | string | `"none"` | `"none"`, `"ema"`, `"last"` | Which one. |',
-        '| `mode` | integer or string | `0` | at least 0, `"always"` | How long. |',
+        '| `mode` | integer or string | `0` | at least 0, `"all"` | How long. |',
         "| `pair` | list (2 of number) | `[0.5, 0.5]` | each at least 0, below 1 | Two numbers. |",
-        "| `from` | string | not set |  | Where it starts. |",
+        "| `start` | string | not set |  | Where it starts. |",
         "| `inner` | table | its defaults |  | More of it. |",
         "| `needed` | string | required |  | It has no default. |",
     ]
@@ -120,7 +120,7 @@ def keys(values: dict, path: str = "") -> set[str]:
 
 
 def test_every_setting_of_the_recipes_that_ship_is_on_the_page():
-    table, listed = "", {"objective"}
+    table, listed = "", {"task"}
     for line in writer.page().splitlines():
         table = line.removeprefix("## [").rstrip("]") if line.startswith("## [") else table
         if line.startswith("| `"):

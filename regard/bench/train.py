@@ -38,7 +38,7 @@ from regard.training.compiling import compile_blocks
 from regard.training.objectives import Objective, build_objective
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
 from regard.training.replicas import Workers
-from regard.training.settings import TrainingSettings
+from regard.training.settings import OptimizerSettings, TrainingSettings
 
 DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
 START = 2  # the start id of a target
@@ -96,7 +96,7 @@ def _language(name: str, config: ModelConfig, rows: int, compiled: bool) -> Case
         ("transformers", lambda: gpt2_with_head(config), lambda model: loss(model(input_ids=ids).logits)),
     ]
     batch = TextBatch(ids.numpy(), next_ids.numpy(), np.ones(ids.shape, dtype=bool))
-    ours = _Ours(lambda: build_objective("writing", build_model(config)), batch)
+    ours = _Ours(lambda: build_objective("language-modeling", build_model(config)), batch)
     operations = language_operations(config, ids.numel()) + 6.0 * ids.numel() * _head(config)
     return Case(name, "tokens/s", ids.numel(), lambda: _implementations(ours, peers, compiled), operations)
 
@@ -106,7 +106,7 @@ class _Ours:
 
     def __init__(self, make: Callable[[], Objective], batch: ParallelBatch | TextBatch):
         self._make, self._batch = make, batch
-        self._settings = TrainingSettings(optimizer="adamw", clip=1.0)
+        self._settings = TrainingSettings(max_grad_norm=1.0)
 
     def implementation(self, compiled: bool = False, workers: int = 1) -> Implementation:
         objective, working = self._make().train(), Workers(workers).__enter__()
@@ -119,7 +119,7 @@ class _Ours:
         def step() -> None:
             learned = working.learn(objective, pieces)
             count = sum(piece.count for piece in learned)
-            norm = scale_and_clip(gradients_of(optimizer), count, self._settings.clip)
+            norm = scale_and_clip(gradients_of(optimizer), count, self._settings.max_grad_norm)
             losses = [loss for piece in learned for loss in (piece.loss, piece.cross_entropy)]
             torch.stack([*losses, norm]).tolist()  # all are looked at, at every step
             optimizer.step()
@@ -144,7 +144,7 @@ def _implementations(ours: _Ours, peers: list[Peer], compiled: bool) -> list[Imp
 
 def _step(model: nn.Module, run: Callable[[Any], Tensor]) -> Callable[[], None]:
     """A peer's training step in its usual form, with our settings of the optimizer."""
-    usual = TrainingSettings()
+    usual = OptimizerSettings()
     parameters = list(model.train().parameters())
     optimizer = torch.optim.AdamW(
         parameters, lr=RATE, betas=usual.betas, eps=usual.epsilon, weight_decay=usual.weight_decay, fused=True

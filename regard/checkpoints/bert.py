@@ -58,7 +58,7 @@ def to_config(values: Any) -> ModelConfig:
         family="encoder-only",
         output=output,
         classes=_classes(theirs) if output == "classes" else 0,
-        pooling="tanh",
+        pooling="bert",
         vocabulary=theirs.size("vocab_size"),
         context=theirs.size("max_position_embeddings"),
         width=theirs.size("hidden_size"),

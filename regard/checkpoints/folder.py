@@ -1,6 +1,6 @@
 """A model folder: a trained model in files that are verified when read and contain no code.
 
-    config.json          the format number, the purpose of the model, its ModelConfig and further metadata
+    config.json          the format number, the task of the model, its ModelConfig and further metadata
     model.safetensors    the weights by name; tied weights are stored once
     tokenizer.json       or tokenizer.source.json and tokenizer.target.json
     manifest.json        size and sha256 of each file
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.checkpoints.atomic_folders import new_folder, read_replaceable, write_json, write_tensors
+from regard.checkpoints.format1 import FORMAT, read_config
 from regard.checkpoints.shapes import report_names, weight_shapes, wrong_shape
 from regard.checkpoints.untrusted_files import FolderFiles, MappedWeights
 from regard.errors import CheckpointError, SettingError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from regard.model.transformer import Transformer
 
-FORMAT = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 LARGEST_HEADER = 1 << 21  # bytes; a model of ten thousand weights needs half of it
@@ -45,7 +45,7 @@ class ModelFolder:
 
     path: Path
     config: ModelConfig
-    purpose: str
+    task: str
     extra: dict[str, Any]
     weights: MappedWeights
     tokenizer_files: list[str]
@@ -85,13 +85,13 @@ def save_model(
     folder: str | Path,
     model: Transformer,
     tokenizers: Tokenizers | None = None,
-    purpose: str = "",
+    task: str = "",
     extra: Mapping[str, Any] | None = None,
     replace: bool = False,
 ) -> Path:
-    """Write a model folder. `purpose` names the task of the model; `extra` is further metadata for JSON."""
+    """Write a model folder. `task` names the task of the model; `extra` is further metadata for JSON."""
     with new_folder(Path(folder), replace) as temporary:
-        write_model(temporary, model.config, stored_weights(model), tokenizers, purpose, extra)
+        write_model(temporary, model.config, stored_weights(model), tokenizers, task, extra)
     return Path(folder)
 
 
@@ -100,11 +100,11 @@ def write_model(
     config: ModelConfig,
     weights: Mapping[str, Tensor],
     tokenizers: Tokenizers | None = None,
-    purpose: str = "",
+    task: str = "",
     extra: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the files of a model into a folder that the caller seals."""
-    values = {"format": FORMAT, "purpose": purpose, "model": config.model_dump(), "extra": dict(extra or {})}
+    values = {"format": FORMAT, "task": task, "model": config.model_dump(), "extra": dict(extra or {})}
     write_json(folder / CONFIG, values)
     write_tensors(folder / WEIGHTS, as_arrays(weights))
     if tokenizers is not None:
@@ -136,16 +136,16 @@ def _read_folder(folder: Path) -> ModelFolder:
             raise CheckpointError(f"{folder} is not a model folder: its manifest lists no {name}")
     tokenizers = [name for name in (JOINT, SOURCE, TARGET) if _is_listed(files, name)]
     files.verify([CONFIG])
-    values = files.json(CONFIG)
+    values = read_config(files.folder / CONFIG, files.json(CONFIG))
     config = _config(files.folder, values)
     weights = files.weights(WEIGHTS, LARGEST_HEADER)
     _check_plausible(files.folder, config, weights)
     files.verify([WEIGHTS, *tokenizers])
-    purpose, extra = values.get("purpose", ""), values.get("extra", {})
-    if not isinstance(purpose, str) or not isinstance(extra, dict):
-        raise CheckpointError(f"{files.folder / CONFIG}: purpose must be a text and extra a table of values")
+    task, extra = values.get("task", ""), values.get("extra", {})
+    if not isinstance(task, str) or not isinstance(extra, dict):
+        raise CheckpointError(f"{files.folder / CONFIG}: task must be a text and extra a table of values")
     _check_labels(files.folder, config, extra.get("labels", []))
-    return ModelFolder(files.folder, config, purpose, extra, weights, tokenizers)
+    return ModelFolder(files.folder, config, task, extra, weights, tokenizers)
 
 
 def _is_listed(files: FolderFiles, name: str) -> bool:
@@ -164,13 +164,6 @@ def _check_labels(folder: Path, config: ModelConfig, labels: Any) -> None:
 
 
 def _config(folder: Path, values: dict[str, Any]) -> ModelConfig:
-    number = values.get("format")
-    if type(number) is not int or number < 1:
-        raise CheckpointError(f"{folder / CONFIG} has no format number; it was not written by regard")
-    if number > FORMAT:
-        raise CheckpointError(
-            f"{folder / CONFIG} has format {number}, and this version reads up to {FORMAT}; update regard"
-        )
     try:
         return ModelConfig.read(values.get("model"))
     except SettingError as error:

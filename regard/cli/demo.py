@@ -16,7 +16,7 @@ EXAMPLES = """\b
 Examples:
   regard demo                          train, translate the lectures' sentences, look inside
   regard demo "My cat is small."       a sentence of your own
-  regard demo writing                  a model that goes on writing
+  regard demo language-model           a model that goes on writing
   regard demo --reverse                French to English
   regard demo --show-corpus 3          what it learns from
   regard demo --show-corpus --out DIR  the same as text files
@@ -27,7 +27,8 @@ Examples:
 @commands.command(epilog=EXAMPLES)
 def demo(
     what: Annotated[
-        str | None, typer.Argument(metavar="[writing | SENTENCE | N]", help="Without it, the whole story.")
+        str | None,
+        typer.Argument(metavar="[language-model | SENTENCE | N]", help="Without it, the whole story."),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Train anew.")] = False,
     reverse: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-NAMES = ("demo", "demo-reverse", "demo-writing")
+NAMES = ("demo", "demo-reverse", "demo-language-model")
 
 
 def folder_of(model: str | None) -> str | None:

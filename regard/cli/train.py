@@ -19,10 +19,10 @@ EXAMPLES = """\b
 Examples:
   regard train --list                                         the recipes
   regard train translation --source a.en --target a.de        two files, line by line
-  regard train writing --text book.txt --out runs/book        a language model
+  regard train language-model --text book.txt --out runs/book  a language model
   regard train sst2 --labelled train.tsv --valid dev.tsv      a classifier
-  regard train classification --labelled a.tsv --set model.from=runs/masked
-  regard train mine.toml --set training.steps=200             a run file of your own
+  regard train classification --labelled a.tsv --set model.init_from=runs/words
+  regard train mine.toml --set training.steps=200             a recipe of your own
   regard train --resume runs/book                             go on where it stood
   regard train --resume runs/book/checkpoints/step-00000200   go on from an earlier step
 """
@@ -114,7 +114,7 @@ def _list_recipes(as_json: bool) -> None:
         print(json.dumps(recipes(), indent=2))
         return
     for name, line in recipes().items():
-        print(f"{name:20}{line}")
+        print(f"{name:27}{line}")
 
 
 def _needed(recipe: str | None) -> str:

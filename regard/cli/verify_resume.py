@@ -17,7 +17,7 @@ EXAMPLES = """\b
 Examples:
   regard verify-resume translation                                 a built-in copy task
   regard verify-resume shakespeare --text shakespeare.txt --steps 40
-  regard verify-resume mine.toml --set training.optimizer=adamw
+  regard verify-resume mine.toml --set optimizer.name=adamw
   regard verify-resume translation --kills 50                      ended so often while it saves
 """
 

@@ -125,10 +125,10 @@ class ModelConfig(Settings):
     """What the model gives. All but `words` are for encoder-only models."""
     classes: Annotated[int, Field(ge=0, le=1 << 20)] = 0
     """Number of labels, with the output `classes`."""
-    pooling: Annotated[str, NamedIn("regard.model.outputs", "POOLINGS")] = "first"
+    pooling: Annotated[str, NamedIn("regard.model.outputs", "POOLINGS")] = "cls"
     """How a sequence becomes one vector for classification.
 
-    `first` takes the first token, `mean` the mean of all, `tanh` the first through a tanh layer, as in BERT.
+    `cls` takes the first token, `mean` the mean of all, `bert` the first through a tanh layer.
     """
 
     dropout: Share = 0.0
@@ -231,7 +231,7 @@ def _bert(width: int, layers: int, heads: int) -> dict[str, Any]:
         family="encoder-only", output="masked", vocabulary=30522, context=512, width=width, layers=layers,
         heads=heads, feed_forward_width=4 * width, feed_forward="gelu", norm_epsilon=1e-12,
         positions="learned", scale_embeddings=False, segments=2, embedding_norm=True, head_bias=True,
-        pooling="tanh", dropout=0.1,
+        pooling="bert", dropout=0.1,
     )  # fmt: skip
 
 

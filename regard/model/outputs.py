@@ -89,7 +89,7 @@ class BertPooler(nn.Module):
 
 
 POOLINGS: Registry[Callable[[int], nn.Module]] = Registry(
-    "pooling", {"first": CLSPooling, "mean": MeanPooling, "tanh": BertPooler}
+    "pooling", {"cls": CLSPooling, "mean": MeanPooling, "bert": BertPooler}
 )
 
 

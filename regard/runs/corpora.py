@@ -15,11 +15,11 @@ from regard.text.lines import find_files
 from regard.text.running_text import RunningText
 from regard.text.splitting import Corpus, SplitPart, ValidationSplit
 
-# What each objective can learn from: one of these, complete.
+# What each task can learn from: one of these, complete.
 SOURCES = {
     "translation": (("source", "target"), ("tsv",)),
-    "writing": (("text",),),
-    "masked": (("text",), ("labelled",)),
+    "language-modeling": (("text",),),
+    "masked-language-modeling": (("text",), ("labelled",)),
     "classification": (("labelled",),),
 }
 _GIVEN = ("source", "target", "tsv", "text", "labelled")
@@ -60,20 +60,20 @@ class TextsOf:
         return f"texts of {self.corpus.identity()}"
 
 
-def check_files(objective: str, data: DataTable) -> None:
-    """Refuse files that are missing or of another objective, in words a person can act on."""
-    choices = SOURCES[objective]
+def check_files(task: str, data: DataTable) -> None:
+    """Refuse files that are missing or of another task, in words a person can act on."""
+    choices = SOURCES[task]
     given = [name for name in _GIVEN if getattr(data, name) is not None]
     if tuple(given) not in choices:
         wanted = ", or ".join(" and ".join(f"--{name}" for name in choice) for choice in choices)
         shown = " and ".join(f"--{name}" for name in given) or "nothing"
-        raise SettingError(f"{objective} learns from {wanted}, and was given {shown}; name those files")
+        raise SettingError(f"{task} learns from {wanted}, and was given {shown}; name those files")
     for part in ("valid", "test"):
         pair = [getattr(data, f"{part}_{side}") for side in ("source", "target")]
         if (pair[0] is None) != (pair[1] is None):
             raise SettingError(f"{part}_source and {part}_target go together; give both")
-        if pair[0] is not None and (objective != "translation" or getattr(data, part) is not None):
-            raise SettingError(f"{part} is one file for {objective}, or for translation two; give one kind")
+        if pair[0] is not None and (task != "translation" or getattr(data, part) is not None):
+            raise SettingError(f"{part} is one file for {task}, or for translation two; give one kind")
     for name in (*_GIVEN, *_PARTS):
         if getattr(data, name) is not None:
             find_files(getattr(data, name))
@@ -105,19 +105,19 @@ def running(data: DataTable) -> Corpora:
     if data.valid is not None:
         whole = RunningText(data.text, filters=data.filters)
         return Corpora(whole, RunningText(data.valid, filters=data.filters), test)
-    border = 1 - data.held_out
+    border = 1 - data.validation_split
     train = RunningText(data.text, stop=border, filters=data.filters)
     return Corpora(train, RunningText(data.text, start=border, filters=data.filters), test, True)
 
 
-def whole(objective: str, data: DataTable) -> Any:
+def whole(task: str, data: DataTable) -> Any:
     """All of the files that stand where training text would, as one corpus, to be scored."""
-    check_files(objective, data)
-    if objective == "translation":
+    check_files(task, data)
+    if task == "translation":
         return _pairs(data, "train")
-    if objective == "classification":
+    if task == "classification":
         return _table(data, "train")
-    if objective == "writing" or (data.text is not None and not data.lines):
+    if task == "language-modeling" or (data.text is not None and not data.lines):
         return RunningText(data.text or [], filters=data.filters)
     table = _table(data, "train")
     return _lines(data, "train") if table is None else TextsOf(table)
@@ -193,7 +193,7 @@ def _split(corpus: Corpus, data: DataTable, folder: Path | None) -> ValidationSp
         return _read_split(folder / HELD_OUT)
     is_earlier = folder is not None and (folder / LABELS).is_file()
     choose = ValidationSplit.choose_format_1 if is_earlier else ValidationSplit.choose
-    return choose(corpus, data.held_out, data.most_held_out, _HELD_OUT_SEED)
+    return choose(corpus, data.validation_split, data.max_validation_examples, _HELD_OUT_SEED)
 
 
 def _read_split(path: Path) -> ValidationSplit:

@@ -52,8 +52,8 @@ def make_datastore(
     """
     KnnParameters.read(parameters or {})  # raises before the work
     trained = Trained.load(model, device)
-    if trained.objective != "translation":
-        raise UsageError(f"{model} is for {trained.objective}; a datastore needs a model that translates")
+    if trained.task != "translation":
+        raise UsageError(f"{model} is for {trained.task}; a datastore needs a model that translates")
     folder = _check_free(_folder(Path(model), out))
     corpora = _corpora(Path(model), files or {})
     module: Any = trained.module

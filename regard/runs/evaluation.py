@@ -111,9 +111,9 @@ def evaluate(
     """
     asked = asked or Asked()
     first = Trained.load(model, asked.device)
-    if first.objective != "translation" and replace(asked, device=Asked.device) != Asked():
+    if first.task != "translation" and replace(asked, device=Asked.device) != Asked():
         raise UsageError(
-            f"{model} is for {first.objective}, and beams, length penalty, channel weight, datastore and "
+            f"{model} is for {first.task}, and beams, length penalty, channel weight, datastore and "
             "tokenize are for translations; leave them out"
         )
     part, corpus = _text(Path(model), first, files or {})
@@ -122,12 +122,12 @@ def evaluate(
     if against is None:
         return Judgement(found)
     second = Trained.load(against, asked.device)
-    if second.objective != first.objective:
+    if second.task != first.task:
         raise UsageError(
-            f"{model} is for {first.objective} and {against} for {second.objective}; compare two of one kind"
+            f"{model} is for {first.task} and {against} for {second.task}; compare two of one kind"
         )
     found.append(_evaluate(str(against), second, examples, replace(asked, datastore=None)))
-    if first.objective != "translation":
+    if first.task != "translation":
         return Judgement(found)
     return Judgement(found, _compare(found, examples.lines, asked))
 
@@ -176,10 +176,10 @@ class _Lines:
 
 
 def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
-    task, context = TASKS.find(trained.objective), trained.context
+    task, context = TASKS.find(trained.task), trained.context
     data = task.encode(text.corpus, trained.words, context, None)
     held = task.hold(text.corpus, data, 0)
-    objective = build_objective(trained.objective, trained.module).eval()
+    objective = build_objective(trained.task, trained.module).eval()
     settings = ValidationTable(samples=0)
     found = measure(objective, trained, held, settings)
     skipped = _skipped(data.report)
@@ -193,10 +193,10 @@ def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluat
         skipped=skipped,
         shortened=data.report.shortened.count,
     )
-    if trained.objective == "writing":
+    if trained.task == "language-modeling":
         of_text = data["text"].ids != trained.words.tokenizers.target.specials.get("end")
         return replace(evaluation, examples=int(of_text.sum()), unit="tokens")
-    return _translated(evaluation, trained, text, asked) if trained.objective == "translation" else evaluation
+    return _translated(evaluation, trained, text, asked) if trained.task == "translation" else evaluation
 
 
 def _skipped(report: Report) -> dict[str, int]:
@@ -235,13 +235,13 @@ def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, An
     """The files given, or a part that the model's run knows."""
     run = run_of(model)
     if files:
-        return _named(files), whole(trained.objective, data_as_read_by(run, files))
+        return _named(files), whole(trained.task, data_as_read_by(run, files))
     if run is None:
         raise UsageError(f"{model} belongs to no run, so it has no test part; name the files to score")
     recipe = run.recipe()
-    if recipe.objective != trained.objective:
-        raise SettingError(f"{run.path} is a run of {recipe.objective}; name the files to score")
-    corpora = TASKS.find(recipe.objective).corpora(recipe.data, run.text)
+    if recipe.task != trained.task:
+        raise SettingError(f"{run.path} is a run of {recipe.task}; name the files to score")
+    corpora = TASKS.find(recipe.task).corpora(recipe.data, run.text)
     if corpora.test is not None:
         return "the run's test part", corpora.test
     return f"the run's validation part{' (held out)' if corpora.valid_is_held_out else ''}", corpora.valid

@@ -14,19 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import CheckpointError, DataError, SettingError
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import TABLES, Recipe
 from regard.runs.run_folder import RunFolder
 from regard.runs.tables import RESUMABLE, DataTable
 from regard.runs.text_folder import TextFolder, key_of
 from regard.text.lines import find_files
 from regard.training.changes import Changes, differences, refused
-from regard.training.settings import TrainingSettings
 from regard.training.state import read_values
 
 TRAINING_FILES = ("source", "target", "tsv", "text", "labelled")
 VALIDATION_FILES = ("valid_source", "valid_target", "valid")
 # What decides how a translation is searched for and which sentences are translated.
-_SEARCHED = ("sentences", "beams", "length_penalty", "backwards")
+_SEARCHED = ("sentences", "beams", "length_penalty", "channel_weight")
 
 
 Digests = dict[str, dict[str, str | None]]
@@ -89,7 +88,7 @@ class Identity:
         try:
             if not run:
                 return _of_an_earlier_version(told, folder)
-            return cls(Recipe.stored(run["recipe"]), TextIdentity(**run["text"]))
+            return cls(Recipe.read(run["recipe"]), TextIdentity(**run["text"]))
         except (SettingError, LookupError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{checkpoint} does not say which run it is of: {error}") from None
 
@@ -162,8 +161,8 @@ def _canonical(recipe: Recipe) -> dict[str, Any]:
 
 
 def _why_best_is_void(recipe: Recipe, changes: dict[str, str], others: list[str], valid: str | None) -> str:
-    deciding = ["validation.best"]
-    if recipe.validation.best in ("bleu", "chrf"):
+    deciding = ["validation.monitor"]
+    if recipe.validation.monitor in ("bleu", "chrf"):
         deciding += [f"validation.{name}" for name in _SEARCHED]
     metric = [changes[name] for name in deciding if name in changes]
     if metric:
@@ -173,8 +172,9 @@ def _why_best_is_void(recipe: Recipe, changes: dict[str, str], others: list[str]
 
 def _of_an_earlier_version(told: dict[str, Any], folder: RunFolder) -> Identity:
     """recipe.toml with the settings of training that the checkpoint holds, and the token files there are."""
-    recipe, settings = folder.recipe(), told["settings"]
-    saved = TrainingSettings.read(settings).model_dump(include=set(settings))
+    settings = dict(told["settings"])
+    tables = {name: settings.pop(name) for name in TABLES if name in settings}
+    recipe = folder.recipe().changed({**tables, "training": settings})
     train = key_of(told["source"]["data"])
     valid = TextFolder(folder.text).other_key(train, folder.facts().get("valid"))
-    return Identity(replace(recipe, training=recipe.training.changed(**saved)), TextIdentity(train, valid))
+    return Identity(recipe, TextIdentity(train, valid))

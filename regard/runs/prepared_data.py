@@ -44,8 +44,8 @@ class PreparedData:
 
 def gather(recipe: Recipe, folder: Path | None = None) -> PreparedData:
     """Read, split and encode the text of a recipe; what was learned and encoded is kept in a folder."""
-    check_files(recipe.objective, recipe.data)
-    task = TASKS.find(recipe.objective)
+    check_files(recipe.task, recipe.data)
+    task = TASKS.find(recipe.task)
     corpora = task.corpora(recipe.data, folder)
     start = read_start(recipe)
     text = None if folder is None else TextFolder(folder)
@@ -62,7 +62,7 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
     Its files are read only for what is not there: a validation part without key, which is another than
     before, and token files that are lost.
     """
-    task, text = TASKS.find(recipe.objective), TextFolder(folder)
+    task, text = TASKS.find(recipe.task), TextFolder(folder)
     words = text.words()
     if words is None:
         raise DataError(f"{folder} has lost its {LABELS}; start a new run")
@@ -77,12 +77,12 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
 
 def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
     """A fresh model of the recipe's shape, or the one it starts from, with another head where need be."""
-    decided = dict(TASKS.find(recipe.objective).decided(words))
+    decided = dict(TASKS.find(recipe.task).decided(words))
     start = read_start(recipe)
     if start is None:
         return build_model(recipe.model_config(**decided))
-    changes = {key: value for key, value in recipe.model.items() if key != "from"}
-    config = start.config.changed(**{**changes, **SHAPES[recipe.objective], **decided})
+    changes = {key: value for key, value in recipe.model.items() if key != "init_from"}
+    config = start.config.changed(**{**changes, **SHAPES[recipe.task], **decided})
     model = build_model(config)
     try:
         load_weights(model, start.weights, None if _same_head(start, recipe, words) else "head.")
@@ -97,17 +97,17 @@ def read_start(recipe: Recipe) -> ModelFolder | None:
         return None
     start = read_folder(model_folder(recipe.starts_from))
     start.check_weights()
-    wanted = SHAPES[recipe.objective]["family"]
+    wanted = SHAPES[recipe.task]["family"]
     if start.config.family != wanted:
         raise SettingError(
             f"{start.path} holds a model of family {start.config.family}, "
-            f"and {recipe.objective} needs {wanted}; start from another"
+            f"and {recipe.task} needs {wanted}; start from another"
         )
     return start
 
 
 def _same_head(start: ModelFolder, recipe: Recipe, words: Vocabularies) -> bool:
-    if start.config.output != SHAPES[recipe.objective]["output"]:
+    if start.config.output != SHAPES[recipe.task]["output"]:
         return False
     return start.labels == words.labels
 
@@ -144,7 +144,7 @@ def _held(task: Task, corpora: Corpora, words: Vocabularies, context: int, text:
 
 def _rebuilt(recipe: Recipe, words: Vocabularies, context: int, text: TextFolder, key: str) -> Data:
     """The training part from its files, where its token files are lost; it must be the same."""
-    task = TASKS.find(recipe.objective)
+    task = TASKS.find(recipe.task)
     made = _encoded("training", task, task.corpora(recipe.data, text.path).train, words, context, text)
     if key_of(made.identity) != key:
         raise DataError(
@@ -158,7 +158,7 @@ def _in_words(data: Data, runs_on: bool) -> str:
     """What was kept and what was not, with the first place of each reason; the other part goes unsaid."""
     report = data.report
     reasons = {reason: found for reason, found in report.skipped.items() if not reason.endswith("held out")}
-    parts = [f"{found.count:,} {reason} (first {found.places[0]})" for reason, found in reasons.items()]
+    parts = [f"{found.count:,} {reason} (first {found.locations[0]})" for reason, found in reasons.items()]
     shortened = [f"{report.shortened.count:,} shortened"] if report.shortened.count else []
     lines = [] if runs_on else [f"{report.kept:,} of {report.read:,} lines"]
     tokens = [f"{len(c.ids):,} {name} tokens" for name, c in data.columns.items() if name != "label"]

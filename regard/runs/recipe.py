@@ -1,27 +1,45 @@
-"""A run file: one TOML with a table for each part of a run, checked as a whole before anything starts."""
+"""A recipe: one TOML file with a table for each concern of a run, checked before anything starts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from regard.checkpoints.format1 import FORMAT, check_format, read_recipe
 from regard.errors import SettingError, UnknownName, nearest
 from regard.model.config import SIZES, ModelConfig
-from regard.runs.tables import DataTable, ModelStart, TokenizerTable, TrainingTable, ValidationTable
+from regard.runs.tables import (
+    MODEL_KEYS,
+    AugmentTable,
+    DataTable,
+    ModelTable,
+    TokenizerTable,
+    TrainingTable,
+    ValidationTable,
+)
 from regard.runs.toml import NONE, merged, read_toml, write_toml
 from regard.settings import Settings
+from regard.training.settings import (
+    AveragingSettings,
+    CheckpointSettings,
+    LoopSettings,
+    OptimizerSettings,
+    ScheduleSettings,
+    TrainingSettings,
+    ValidationSchedule,
+)
 
 FOLDER = Path(__file__).parent / "recipes"
 
 
 def recipes() -> dict[str, str]:
-    """Every recipe with what its first line says of it."""
+    """The recipes that ship with Regard, each with the first line of its file."""
     return {path.stem: _first_line(path) for path in sorted(FOLDER.glob("*.toml"))}
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe, or a file of the user's own."""
+    """The file of a recipe by its name; a path that ends in .toml is returned as it is."""
     if Path(name).suffix == ".toml":
         return Path(name)
     path = FOLDER / f"{name}.toml"
@@ -37,36 +55,38 @@ def _first_line(path: Path) -> str:
         return file.readline().removeprefix("#").strip()
 
 
-# What a model of each objective is; training/objectives.py has the objectives themselves.
+# The model of each task; training/objectives.py has the losses.
 SHAPES: dict[str, dict[str, Any]] = {
     "translation": dict(family="encoder-decoder", output="words"),
-    "writing": dict(family="decoder-only", output="words"),
-    "masked": dict(family="encoder-only", output="masked"),
+    "language-modeling": dict(family="decoder-only", output="words"),
+    "masked-language-modeling": dict(family="encoder-only", output="masked"),
     "classification": dict(family="encoder-only", output="classes"),
 }
-# Of a model: what objective, tokenizer and labels decide.
+# Settings of ModelConfig that follow from task, tokenizer and labels.
 DECIDED = ("family", "output", "vocabulary", "target_vocabulary", "classes", "vectors")
-# Of a model that is loaded: what may be otherwise than in its folder.
-TUNABLE = ("from", "dropout", "attention_dropout", "pooling")
-
-_TABLES: dict[str, type[Settings]] = {
-    "data": DataTable,
-    "tokenizer": TokenizerTable,
-    "training": TrainingTable,
-    "validation": ValidationTable,
-}
-_KEYS = ("objective", "model", *_TABLES)
+# Settings of ModelConfig that may differ from those of the model that training starts with.
+TUNABLE = ("dropout", "attention_dropout", "pooling")
+ARCHITECTURE_KEYS = tuple(key for key in ModelConfig.model_fields if key not in (*MODEL_KEYS, *DECIDED))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings of a run. `model` holds those of ModelConfig that differ, or `from` and little more."""
+    """All settings of a run.
 
-    objective: str
+    `model` has `size` or `init_from`, and the settings of ModelConfig that the recipe gives, those of
+    [architecture] included.
+    """
+
+    task: str
     data: DataTable
     tokenizer: TokenizerTable
     model: dict[str, Any]
     training: TrainingTable
+    optimizer: OptimizerSettings
+    schedule: ScheduleSettings
+    averaging: AveragingSettings
+    augment: AugmentTable
+    checkpoints: CheckpointSettings
     validation: ValidationTable
 
     @classmethod
@@ -75,63 +95,86 @@ class Recipe:
         return cls.read(_with_changes(read_toml(find_recipe(name)), changes or {}))
 
     @classmethod
-    def read(cls, values: dict[str, Any]) -> Recipe:
-        """The same from parsed tables."""
-        for key in values:
-            if key not in _KEYS:
-                raise SettingError(f"unknown table [{key}]; {nearest(key, _KEYS)}")
-        objective = values.get("objective", "none")
-        if objective not in SHAPES:
-            raise SettingError(f"objective ({objective!r}) is not known; {nearest(objective, SHAPES)}")
-        tables = {name: _table(name, owner, values.get(name, {})) for name, owner in _TABLES.items()}
-        model = values.get("model", {})
-        _check_model(objective, model)
-        if "from" in model and values.get("tokenizer"):
-            key = next(iter(values["tokenizer"]))
-            raise SettingError(
-                f"[tokenizer] {key}: a model that starts from {model['from']} has its tokenizer; "
-                "leave [tokenizer] out"
-            )
-        recipe = cls(objective=objective, model=model, **tables)
-        recipe.tokenizer.check_names()
-        recipe.training.check_names()
-        if objective == "masked" and recipe.training.hide:
-            raise SettingError("[training] hide: a masked model's text has gaps already; leave it at 0")
-        if objective not in ("translation", "classification") and recipe.training.respell:
-            raise SettingError(
-                f"[training] respell: {objective} scores the tokens themselves, or windows of so many; "
-                "leave it at 0"
-            )
-        if recipe.training.respell_epochs and not recipe.training.respell:
-            raise SettingError(
-                "[training] respell_epochs: no tokens are broken up; set respell too, or leave it at 0"
-            )
-        if objective != "translation" and recipe.training.both_ways:
-            raise SettingError(f"[training] both_ways: {objective} has no pairs to turn round; leave it at 0")
-        if objective != "translation" and recipe.validation.backwards:
-            raise SettingError(f"[validation] backwards: {objective} has no way back; leave it at 0")
-        return recipe
+    def stored(cls, path: Path) -> Recipe:
+        """The recipe.toml of a run, of this format or of format 1."""
+        return cls.read(read_recipe(path, read_toml(path)))
 
     @classmethod
-    def stored(cls, values: dict[str, Any]) -> Recipe:
-        """The same from a run's resolved settings; earlier versions wrote a [tokenizer] beside `from`."""
-        model = values.get("model")
-        given = isinstance(model, dict) and "from" in model
-        return cls.read({key: value for key, value in values.items() if key != "tokenizer" or not given})
+    def read(cls, values: dict[str, Any]) -> Recipe:
+        """The recipe of these parsed tables."""
+        known = ("task", "model", "architecture", *TABLES)
+        for key in values:
+            if key not in (*known, "format"):
+                raise SettingError(f"unknown table [{key}]; {nearest(key, known)}")
+        check_format("the recipe", values.get("format", FORMAT))
+        task = values.get("task", "none")
+        if task not in SHAPES:
+            raise SettingError(f"task ({task!r}) is not known; {nearest(task, SHAPES)}")
+        tables = {name: _table(name, owner, values.get(name, {})) for name, owner in TABLES.items()}
+        model = {**_model_table(values, "model"), **_model_table(values, "architecture")}
+        _check_model(task, model)
+        if "init_from" in model and values.get("tokenizer"):
+            key = next(iter(values["tokenizer"]))
+            raise SettingError(
+                f"[tokenizer] {key}: a model that starts from {model['init_from']} has its tokenizer; "
+                "leave [tokenizer] out"
+            )
+        recipe = cls(task=task, model=model, **tables)
+        recipe.check()
+        return recipe
+
+    def check(self) -> None:
+        """Refuse unknown names, and settings that do not go with the task or with each other."""
+        for table in (self.tokenizer, self.optimizer, self.schedule, self.averaging):
+            table.check_names()
+        self.trainer_settings()
+        augment = self.augment
+        if self.task == "masked-language-modeling" and augment.word_dropout:
+            raise SettingError(
+                "[augment] word_dropout: masked-language-modeling has its own masks; set it to 0"
+            )
+        if self.task not in ("translation", "classification") and augment.bpe_dropout:
+            raise SettingError(
+                f"[augment] bpe_dropout is for translation and classification, not {self.task}; set it to 0"
+            )
+        if augment.bpe_dropout_epochs and not augment.bpe_dropout:
+            raise SettingError(
+                "[augment] bpe_dropout_epochs needs bpe_dropout above 0; set bpe_dropout, or set it to 0"
+            )
+        if self.task != "translation" and augment.bidirectional_epochs:
+            raise SettingError(
+                f"[augment] bidirectional_epochs is for translation, not for {self.task}; set it to 0"
+            )
+        if self.task != "translation" and self.validation.channel_weight:
+            raise SettingError(
+                f"[validation] channel_weight is for translation, not for {self.task}; set it to 0"
+            )
+
+    def trainer_settings(self) -> TrainingSettings:
+        """The settings that the Trainer reads."""
+        loop = self.training.model_dump(include=set(LoopSettings.model_fields))
+        validation = self.validation.model_dump(include=set(ValidationSchedule.model_fields))
+        return TrainingSettings(
+            **loop,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            averaging=self.averaging,
+            checkpoints=self.checkpoints,
+            validation=ValidationSchedule(**validation),
+        )
 
     def values(self) -> dict[str, Any]:
         """Every setting with its value, as `read` takes them."""
-        return {
-            "objective": self.objective,
-            "data": _plain(self.data),
-            **({} if self.starts_from else {"tokenizer": _plain(self.tokenizer)}),
-            "model": self._whole_model(),
-            "training": _plain(self.training),
-            "validation": _plain(self.validation),
-        }
+        values: dict[str, Any] = {"format": FORMAT, "task": self.task}
+        for name in (field.name for field in fields(self)):
+            if name == "model":
+                values["model"], values["architecture"] = self._model_tables()
+            elif name in TABLES and not (name == "tokenizer" and self.starts_from):
+                values[name] = _plain(getattr(self, name))
+        return values
 
     def to_toml(self) -> str:
-        """The resolved run file."""
+        """The recipe with every setting, as TOML."""
         return write_toml(self.values())
 
     def changed(self, changes: dict[str, Any]) -> Recipe:
@@ -140,52 +183,73 @@ class Recipe:
 
     @property
     def starts_from(self) -> Path | None:
-        """The model folder that training begins with, if any."""
-        return Path(self.model["from"]) if "from" in self.model else None
+        """The model folder that training starts with, if any."""
+        return Path(self.model["init_from"]) if "init_from" in self.model else None
 
     def model_config(self, **decided: Any) -> ModelConfig:
         """The config of a new model: the recipe's settings, and what tokenizer and labels decided."""
-        size = self.model.get("size")
-        known = SIZES.find(size) if size else {}
-        given = {key: value for key, value in self.model.items() if key != "size"}
-        shape = {key: value for key, value in known.items() if key not in DECIDED}
-        return ModelConfig(**{**shape, **given, **SHAPES[self.objective], **decided})
+        return ModelConfig(**{**_sized(self.model), **SHAPES[self.task], **decided})
 
-    def _whole_model(self) -> dict[str, Any]:
-        if self.starts_from:
-            return self.model
-        config = self.model_config(**_some_size(self.objective))
-        return {key: value for key, value in _plain(config).items() if key not in DECIDED}
+    def _model_tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """[model] and [architecture]."""
+        values = self.model
+        if not self.starts_from:
+            values = _plain(self.model_config(**_placeholder_sizes(self.task)))
+        return (
+            {key: value for key, value in values.items() if key not in (*ARCHITECTURE_KEYS, *DECIDED)},
+            {key: value for key, value in values.items() if key in ARCHITECTURE_KEYS},
+        )
+
+
+TABLES: dict[str, type[Settings]] = {
+    name: owner for name, owner in get_type_hints(Recipe).items() if name not in ("task", "model")
+}
 
 
 def _with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The file's tables with these replaced, and what else a change of one setting means for another."""
+    """The file's tables with these settings replaced, and others that follow from the change."""
     result = merged(values, changes)
-    model, training = changes.get("model"), changes.get("training")
-    if isinstance(model, dict) and "from" in model and "from" not in values.get("model", {}):
-        # The shape and the tokenizer that the file describes are those of another model.
-        own = {key: value for key, value in values.get("model", {}).items() if key in TUNABLE}
-        result["model"] = merged(own, model)
+    given = {name: table for name, table in changes.items() if isinstance(table, dict)}
+    if "init_from" in given.get("model", {}) and "init_from" not in values.get("model", {}):
+        # The file describes the size and the tokenizer of another model.
+        for table in ("model", "architecture"):
+            own = {key: value for key, value in values.get(table, {}).items() if key in TUNABLE}
+            result[table] = merged(own, changes.get(table, {}))
         result["tokenizer"] = changes.get("tokenizer", {})
-    if isinstance(training, dict) and "steps" in training and "warmup" not in training:
-        result["training"] = _warmed_up(result["training"])
+    if "steps" in given.get("training", {}) and "warmup_steps" not in given.get("schedule", {}):
+        result["schedule"] = _with_shorter_warmup(result.get("schedule", {}), result["training"]["steps"])
     return result
 
 
-def _warmed_up(training: dict[str, Any]) -> dict[str, Any]:
-    """A run made shorter than its warm-up rises in its first tenth."""
-    steps, warmup = training["steps"], training.get("warmup", TrainingTable().warmup)
-    short = isinstance(steps, int) and isinstance(warmup, int) and steps <= warmup
-    return {**training, "warmup": steps // 10} if short else training
+def _with_shorter_warmup(schedule: dict[str, Any], steps: Any) -> dict[str, Any]:
+    """A tenth of the steps as warm-up where a run is made shorter than the recipe's warm-up."""
+    warmup = schedule.get("warmup_steps", ScheduleSettings().warmup_steps)
+    is_short = isinstance(steps, int) and isinstance(warmup, int) and steps <= warmup
+    return {**schedule, "warmup_steps": steps // 10} if is_short else schedule
 
 
 def _table(name: str, owner: type[Settings], values: Any) -> Any:
-    if not isinstance(values, dict):
-        raise SettingError(f"[{name}] must be a table of settings, not {values!r}")
+    _check_keys(name, values, owner.model_fields)
     try:
         return owner.read({key: _switched_off(owner, key, value) for key, value in values.items()})
     except SettingError as error:
         raise SettingError(f"[{name}] {error}") from None
+
+
+def _check_keys(name: str, values: Any, known: Any) -> None:
+    """Refuse a key that is in no table, or in another one, which is then named."""
+    if not isinstance(values, dict):
+        raise SettingError(f"[{name}] must be a table of settings, not {values!r}")
+    for key in values:
+        if key not in known and (tables := _tables_with(key)):
+            raise SettingError(f"[{name}] {key} belongs to {' or '.join(f'[{table}]' for table in tables)}")
+
+
+def _tables_with(key: str) -> list[str]:
+    """The tables that have a setting of this name."""
+    keys = {name: tuple(owner.model_fields) for name, owner in TABLES.items()}
+    keys |= {"model": (*ModelTable.model_fields, *MODEL_KEYS), "architecture": ARCHITECTURE_KEYS}
+    return [name for name, names in keys.items() if key in names]
 
 
 def _switched_off(owner: type[Settings], key: str, value: Any) -> Any:
@@ -204,28 +268,43 @@ def _plain(settings: Settings) -> dict[str, Any]:
     return {key: value for key, value in {**values, **cleared}.items() if value is not None}
 
 
-def _check_model(objective: str, model: Any) -> None:
-    if not isinstance(model, dict):
-        raise SettingError(f"[model] must be a table of settings, not {model!r}")
-    decided = [key for key in model if key in DECIDED]
-    if decided:
-        raise SettingError(f"[model] {decided[0]} follows from objective, tokenizer and data; leave it out")
-    _table("model", ModelStart, {key: model[key] for key in ("from", "size") if key in model}).check_names()
-    if "from" in model:
-        other = [key for key in model if key not in TUNABLE]
-        if other:
-            known = ", ".join(TUNABLE)
-            raise SettingError(f"[model] {other[0]}: beside from = FOLDER may stand: {known}")
+def _model_table(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """[model] or [architecture], with keys that belong there."""
+    table = values.get(name, {})
+    known = (*ModelTable.model_fields, *MODEL_KEYS) if name == "model" else ARCHITECTURE_KEYS
+    if isinstance(table, dict):
+        for key in (key for key in table if key in DECIDED):
+            raise SettingError(f"[{name}] {key} follows from task, tokenizer and data; leave it out")
+    _check_keys(name, table, known)
+    for key in (key for key in table if key not in known):
+        raise SettingError(f"[{name}] unknown setting {key!r}; {nearest(key, known)}")
+    return table
+
+
+def _check_model(task: str, model: dict[str, Any]) -> None:
+    """Refuse a size, a folder or settings of ModelConfig that cannot be."""
+    start = {key: model[key] for key in ModelTable.model_fields if key in model}
+    _table("model", ModelTable, start).check_names()
+    if "init_from" in model:
+        others = [key for key in model if key not in ("init_from", *TUNABLE)]
+        if others:
+            raise SettingError(
+                f"[model] {others[0]} is that of the model in init_from; only {', '.join(TUNABLE)} may be set"
+            )
         return
-    given = {key: value for key, value in model.items() if key != "size"}
-    sample = {**SIZES.find(model["size"]), **given} if "size" in model else given
-    shape = {key: value for key, value in sample.items() if key not in DECIDED}
     try:
-        ModelConfig(**{**shape, **SHAPES[objective], **_some_size(objective)}).check_names()
+        ModelConfig(**{**_sized(model), **SHAPES[task], **_placeholder_sizes(task)}).check_names()
     except SettingError as error:
         raise SettingError(f"[model] {error}") from None
 
 
-def _some_size(objective: str) -> dict[str, int]:
-    """Sizes that are not known yet, so that the rest can be checked."""
-    return {"vocabulary": 8, "classes": 2} if objective == "classification" else {"vocabulary": 8}
+def _sized(model: dict[str, Any]) -> dict[str, Any]:
+    """Settings of ModelConfig: those of the named size, replaced by those given."""
+    size = SIZES.find(model["size"]) if "size" in model else {}
+    given = {key: value for key, value in model.items() if key != "size"}
+    return {key: value for key, value in {**size, **given}.items() if key not in DECIDED}
+
+
+def _placeholder_sizes(task: str) -> dict[str, int]:
+    """Sizes that are not known yet, so that the other settings can be checked."""
+    return {"vocabulary": 8, "classes": 2} if task == "classification" else {"vocabulary": 8}

@@ -51,7 +51,7 @@ def page(folder: RunFolder, course: Course) -> str:
     name = escape(folder.path.absolute().name)
     parts = [
         f"<h1>{name}</h1>",
-        f'<p class="about">{escape(_about(recipe.objective, facts, course))}</p>',
+        f'<p class="about">{escape(_about(recipe.task, facts, course))}</p>',
         f'<div class="figures">{"".join(_figures(course, facts))}</div>',
         f'<h2>Curves</h2><div class="charts">{"".join(map(draw, course.charts))}</div>',
         "<h2>Samples over time</h2>",

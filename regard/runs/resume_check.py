@@ -126,16 +126,14 @@ def _write_recipe(
     plain = Recipe.load(recipe, settings)
     files = ("source", "tsv", "text", "labelled")
     if all(getattr(plain.data, name) is None for name in files):
-        small = merged(small_settings(plain.objective), {"data": builtin_data(plain.objective, folder)})
+        small = merged(small_settings(plain.task), {"data": builtin_data(plain.task, folder)})
         settings = merged(small, settings)
     length = {
-        "steps": steps,
-        "save_every": save_every,
-        "validate_every": max(1, steps // 2),
-        "keep_last": 2,
-        "patience": steps,
+        "training": {"steps": steps},
+        "checkpoints": {"save_every": save_every, "keep_checkpoints": 2},
+        "validation": {"validate_every": max(1, steps // 2), "early_stopping_patience": steps},
     }
-    whole = Recipe.load(recipe, merged(settings, {"training": length}))
+    whole = Recipe.load(recipe, merged(settings, length))
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "recipe.toml"
     file.write_text(whole.to_toml(), encoding="utf-8")

@@ -149,7 +149,7 @@ def resume(
 
 def prepare(recipe: Recipe, out: Path) -> Prepared:
     """Read the text, learn the tokenizer and build the model of a new run; what cannot work is refused."""
-    check_files(recipe.objective, recipe.data)
+    check_files(recipe.task, recipe.data)
     check_watched(recipe)
     read_start(recipe)
     recipe = _settled(recipe)
@@ -238,7 +238,7 @@ def _room_needed(recipe: Recipe) -> str:
     """How much a run writes before its first step and with its first checkpoint; the text may be smaller."""
     start = read_start(recipe)
     shape = {"vocabulary": recipe.tokenizer.vocabulary}
-    shape |= {"classes": 2} if recipe.objective == "classification" else {}
+    shape |= {"classes": 2} if recipe.task == "classification" else {}
     model = build_model(start.config if start else recipe.model_config(**shape), device="meta")
     checkpoint = COPIES * sum(weight.nbytes for weight in stored_weights(model).values())
     text = sum(path.stat().st_size for path in data_files(recipe.data))
@@ -247,7 +247,7 @@ def _room_needed(recipe: Recipe) -> str:
 
 def _settled(recipe: Recipe) -> Recipe:
     """The recipe with whole paths, and with threads and device as they are."""
-    begins = {"from": str(recipe.starts_from.absolute())} if recipe.starts_from else {}
+    begins = {"init_from": str(recipe.starts_from.absolute())} if recipe.starts_from else {}
     data, training = with_absolute_paths(recipe.data), settle(recipe.training)
     return replace(recipe, data=data, model={**recipe.model, **begins}, training=training)
 
@@ -296,28 +296,28 @@ def _trainer(
     config: ModelConfig | None = None,
 ) -> Trainer:
     """A Trainer with a new model, or with one of that config, whose weights are in a checkpoint."""
-    training, words = recipe.training, material.words
+    training, augment, words = recipe.training, recipe.augment, material.words
     seed_everything(training.seed)
     model = (make_model(recipe, words) if config is None else build_model(config)).to(training.device)
     train, valid = (key_of(data.identity) for data in (material.train, material.valid.data))
     identity = Identity(recipe, TextIdentity(train, valid, files))
-    batches = TASKS.find(recipe.objective).batches(
-        material.train, words, material.context, training.tokens, training.seed
+    batches = TASKS.find(recipe.task).batches(
+        material.train, words, material.context, training.step_tokens, training.seed
     )
-    longest, epochs = material.context - 1, training.respell_epochs
+    longest, epochs = material.context - 1, augment.bpe_dropout_epochs
     augmentations = [
-        BPEDropout(training.respell, words.tokenizers, longest, training.seed, epochs),
-        Bidirectional(training.both_ways, words.tokenizers),
-        WordDropout(training.hide, words.tokenizers, training.seed),
+        BPEDropout(augment.bpe_dropout, words.tokenizers, longest, training.seed, epochs),
+        Bidirectional(augment.bidirectional_epochs, words.tokenizers),
+        WordDropout(augment.word_dropout, words.tokenizers, training.seed),
     ]
     return Trainer(
-        build_objective(recipe.objective, model, training.smoothing, training.agree),
+        build_objective(recipe.task, model, training.label_smoothing, training.r_drop),
         batches.augmented(augmentations),
-        training,
+        recipe.trainer_settings(),
         out=folder.path,
         validate=build_validate(recipe, material),
         tokenizers=words.tokenizers,
-        purpose=recipe.objective,
+        task=recipe.task,
         extra=words.to_json(),
         run=identity.to_json(),
     )

@@ -24,7 +24,6 @@ from regard.checkpoints.untrusted_files import read_json
 from regard.errors import CheckpointError, RegardError, TrainingError, UsageError
 from regard.runs.recipe import Recipe
 from regard.runs.tables import DataTable
-from regard.runs.toml import read_toml
 from regard.training.checkpoint_manager import NAME as LOCK
 from regard.training.checkpoint_manager import STEP, Lock, is_disk_full, no_room
 
@@ -77,7 +76,7 @@ class RunFolder:
             if is_unprepared(self.path):
                 raise UsageError(f"{self.path} holds no run yet; start one with --out {self.path}")
             raise UsageError(f"{self.path} is no run: it has no recipe.toml; give the folder of one")
-        return Recipe.stored(read_toml(self.recipe_file))
+        return Recipe.stored(self.recipe_file)
 
     def write_recipe(self, recipe: Recipe) -> None:
         """Keep the settings."""

@@ -54,7 +54,7 @@ class TextFolder:
     def part(self, key: str, recipe: Recipe, context: int) -> Data | None:
         """The part whose token files have this key; None where they are lost or damaged."""
         stored = open_stored(self.tokens, key)
-        return None if stored is None else TASKS.find(recipe.objective).reopen(stored, recipe.data, context)
+        return None if stored is None else TASKS.find(recipe.task).reopen(stored, recipe.data, context)
 
     def other_key(self, train: str, report: Any) -> str | None:
         """The key of the validation part in a run that did not note it; `report` tells between several."""
@@ -93,9 +93,9 @@ def key_of(identity: str) -> str:
 
 def _from_files(data: Data, recipe: Recipe, words: Vocabularies, folder: Path) -> Held:
     """The text of a validation part whose ids are known."""
-    if recipe.objective == "translation":
+    if recipe.task == "translation":
         return TASKS.find("translation").hold(parallel(recipe.data, folder).valid, data)
-    if recipe.objective == "writing":
+    if recipe.task == "language-modeling":
         tokenizer = words.tokenizers.target
         return Held(data, characters=sum(len(tokenizer.decode(ids)) for ids in data["text"]))
     return Held(data)

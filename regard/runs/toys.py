@@ -27,12 +27,12 @@ def write_toy(
     return {side: str(path) for side, path in files.items()}
 
 
-def builtin_data(objective: str, folder: Path) -> dict[str, str]:
-    """Files of a toy that this objective can learn from, as the [data] table names them."""
+def builtin_data(task: str, folder: Path) -> dict[str, str]:
+    """Files of a toy that this task can learn from, as the [data] table names them."""
     files = write_toy(folder)
-    if objective == "translation":
+    if task == "translation":
         return files
-    if objective in ("writing", "masked"):
+    if task in ("language-modeling", "masked-language-modeling"):
         return {"text": files["source"]}
     rows = Path(files["source"]).read_text(encoding="utf-8").split("\n")[:-1]
     table = folder / "first.tsv"
@@ -40,16 +40,16 @@ def builtin_data(objective: str, folder: Path) -> dict[str, str]:
     return {"labelled": str(table)}
 
 
-def small_settings(objective: str) -> dict[str, Any]:
+def small_settings(task: str) -> dict[str, Any]:
     """What makes any recipe quick enough for a toy, with everything random still in it."""
     model = {"layers": 2, "width": 64, "heads": 4, "feed_forward_width": 128, "context": 32, "dropout": 0.1}
-    data = {"held_out": 0.05, "most_held_out": 100}
-    columns = {"text_column": "text", "label_column": "label"} if objective == "classification" else {}
+    data = {"validation_split": 0.05, "max_validation_examples": 100}
+    columns = {"text_column": "text", "label_column": "label"} if task == "classification" else {}
     return {
         "data": {**data, **columns},
         "tokenizer": {"kind": "word", "vocabulary": 32},
         "model": model,
-        "training": {"tokens": 512, "accumulate": 2},
+        "training": {"batch_tokens": 256, "gradient_accumulation": 2},
         "validation": {"sentences": 20, "samples": 1, "sample_tokens": 16},
     }
 
@@ -57,7 +57,11 @@ def small_settings(objective: str) -> dict[str, Any]:
 def toy_settings(steps: int = 200) -> dict[str, Any]:
     """Settings that learn a toy in seconds on one core."""
     return {
-        "data": {"held_out": 0.05, "most_held_out": 100, "filters": {"drop_duplicates": True}},
+        "data": {
+            "validation_split": 0.05,
+            "max_validation_examples": 100,
+            "filters": {"drop_duplicates": True},
+        },
         "tokenizer": {"kind": "word", "vocabulary": 32},
         "model": {
             "layers": 1,
@@ -67,15 +71,10 @@ def toy_settings(steps: int = 200) -> dict[str, Any]:
             "context": 32,
             "dropout": 0,
         },
-        "training": {
-            "steps": steps,
-            "tokens": 512,
-            "rate": 0.01,
-            "warmup": steps // 10,
-            "smoothing": 0.0,
-            "average": "none",
-            "validate_every": steps,
-            "save_every": steps,
-        },
-        "validation": {"sentences": 100},
+        "training": {"steps": steps, "batch_tokens": 512, "label_smoothing": 0.0},
+        "optimizer": {"learning_rate": 0.01},
+        "schedule": {"warmup_steps": steps // 10},
+        "averaging": {"name": "none"},
+        "checkpoints": {"save_every": steps},
+        "validation": {"validate_every": steps, "sentences": 100},
     }

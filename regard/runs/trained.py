@@ -33,7 +33,7 @@ class Trained:
 
     module: Transformer
     words: Vocabularies
-    objective: str
+    task: str
 
     @property
     def context(self) -> int:
@@ -46,15 +46,13 @@ class Trained:
         read = read_folder(model_folder(folder))
         place = find_device(device)
         words = Vocabularies(read.tokenizers(), read.labels)
-        return cls(
-            load_model(read).eval().to(place), words, _objective(read.purpose, read.config.model_dump())
-        )
+        return cls(load_model(read).eval().to(place), words, _task(read.task, read.config.model_dump()))
 
 
-def _objective(purpose: str, config: dict[str, Any]) -> str:
-    if purpose in SHAPES:
-        return purpose
-    for name, shape in SHAPES.items():
+def _task(name: str, config: dict[str, Any]) -> str:
+    if name in SHAPES:
+        return name
+    for task, shape in SHAPES.items():
         if all(config[key] == value for key, value in shape.items()):
-            return name
-    raise CheckpointError(f"a model of output {config['output']} has no objective that could be scored")
+            return task
+    raise CheckpointError(f"a model of output {config['output']} fits no task, so it cannot be scored")

@@ -17,8 +17,8 @@ from regard.training.trainer import Validate
 # What each objective can be watched by.
 WATCHABLE = {
     "translation": ("loss", "bleu", "chrf"),
-    "writing": ("loss",),
-    "masked": ("loss", "accuracy"),
+    "language-modeling": ("loss",),
+    "masked-language-modeling": ("loss", "accuracy"),
     "classification": ("loss", "accuracy"),
 }
 
@@ -27,27 +27,27 @@ def build_validate(recipe: Recipe, material: PreparedData) -> Validate:
     """A look at the validation part with the recipe's settings."""
     settings = recipe.validation
     check_watched(recipe)
-    check_channel_weight(settings.backwards, material.words.tokenizers)
-    if settings.backwards and settings.beams == 1:
+    check_channel_weight(settings.channel_weight, material.words.tokenizers)
+    if settings.channel_weight and settings.beams == 1:
         raise SettingError(
-            f"validation.backwards ({settings.backwards}) needs several beams; set beams to 2 or more"
+            f"[validation] channel_weight ({settings.channel_weight}) needs beams of 2 or more; set beams"
         )
 
     def validate(module: nn.Module) -> Validation:
         model = module.model
-        found = measure(module, Trained(model, material.words, recipe.objective), material.valid, settings)  # type: ignore[arg-type]
-        return _told(found, settings.best)
+        found = measure(module, Trained(model, material.words, recipe.task), material.valid, settings)  # type: ignore[arg-type]
+        return _told(found, settings.monitor)
 
     return validate
 
 
 def check_watched(recipe: Recipe) -> None:
     """Refuse a figure that this objective never gives."""
-    known, best = WATCHABLE[recipe.objective], recipe.validation.best
-    unmeasured = best in ("bleu", "chrf") and not recipe.validation.sentences
-    if best not in known or unmeasured:
+    known, monitor = WATCHABLE[recipe.task], recipe.validation.monitor
+    unmeasured = monitor in ("bleu", "chrf") and not recipe.validation.sentences
+    if monitor not in known or unmeasured:
         rule = "needs validation.sentences above 0" if unmeasured else f"must be one of {', '.join(known)}"
-        raise SettingError(f"validation.best ({best}) {rule} for {recipe.objective}; change it")
+        raise SettingError(f"validation.monitor ({monitor}) {rule} for {recipe.task}; change it")
 
 
 def _told(found: Findings, watched: str) -> Validation:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("regard.service")
 
 SNAPSHOT_BYTES = 1 << 30  # memory for the loaded snapshots of one model
-BUILT_IN = ("demo", "demo-writing", "demo-reverse")
+BUILT_IN = ("demo", "demo-language-model", "demo-reverse")
 # Seconds; importing torch blocks other threads, so the page loads first.
 WARM_UP_DELAY = 2.0
 

@@ -29,7 +29,7 @@ class DemoNotes:
     def __init__(self, facts: Mapping[str, Any]):
         self._facts = facts
         self._french = {"demo": "target", "demo-reverse": "source"}.get(facts["name"])
-        self._read = "target" if facts["name"] == "demo-writing" else "source"
+        self._read = "target" if facts["name"] == "demo-language-model" else "source"
 
     @cached_property
     def _met(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ from regard.text.tokenizer import SPELLINGS, Tokenizer
 LANGUAGES = {
     "demo": "English to French",
     "demo-reverse": "French to English",
-    "demo-writing": "goes on writing English",
+    "demo-language-model": "goes on writing English",
 }
 DOES = {"translation": "translates", "writing": "goes on writing", "reading": "reads"}
 # The word that differs in meaning in a pair of the lectures' sentences.
@@ -56,7 +56,7 @@ def card(
 
 def untrained_card(name: str, state: str) -> dict[str, Any]:
     """The description of a demo model that is not trained: a name without sizes."""
-    family = "writing" if name == "demo-writing" else "translation"
+    family = "writing" if name == "demo-language-model" else "translation"
     nothing = dict.fromkeys(("heads", "width", "head_width", "vocabulary", "parameters", "context"), 0)
     return {
         "name": name,
@@ -78,7 +78,7 @@ def untrained_card(name: str, state: str) -> dict[str, Any]:
 def examples(config: ModelConfig, tokenizer: Tokenizer, facts: Mapping[str, Any] | None) -> list[str]:
     """Example texts: the lectures' for the demo, one of the family for other models."""
     if facts is not None:
-        if facts["name"] == "demo-writing":
+        if facts["name"] == "demo-language-model":
             return list(BEGINNINGS)
         return [lecture.source for lecture in _lectures(facts) if "’" not in lecture.source]
     if config.output in ("masked", "words") and config.family == "encoder-only":
@@ -90,7 +90,7 @@ def examples(config: ModelConfig, tokenizer: Tokenizer, facts: Mapping[str, Any]
 
 def pairs(family: str, facts: Mapping[str, Any] | None) -> list[list[str]]:
     """Two sentences that differ in one word, and the word to compare in both."""
-    if facts is None or facts["name"] == "demo-writing":
+    if facts is None or facts["name"] == "demo-language-model":
         return [[TIRED, WIDE, "it"]]
     if facts["name"] == "demo-reverse":
         return [[REVERSED[3].source, REVERSED[4].source, "traversé"]]

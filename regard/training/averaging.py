@@ -14,7 +14,7 @@ from torch import Tensor, _foreach_lerp_, nn  # pyright: ignore[reportPrivateImp
 
 from regard.errors import CheckpointError
 from regard.registry import Registry
-from regard.training.settings import TrainingSettings
+from regard.training.settings import AveragingSettings
 
 Parameters = Mapping[str, nn.Parameter]
 
@@ -42,7 +42,7 @@ class Average(Protocol):
 class NoAverage:
     """The trained weights themselves."""
 
-    def __init__(self, parameters: Parameters, settings: TrainingSettings):
+    def __init__(self, parameters: Parameters, settings: AveragingSettings):
         pass
 
     def update(self, step: int) -> None:
@@ -63,8 +63,8 @@ class NoAverage:
 class ExponentialAverage:
     """Each step moves the average a little towards the weights; step n keeps at most (1 + n) / (10 + n)."""
 
-    def __init__(self, parameters: Parameters, settings: TrainingSettings):
-        self.parameters, self.decay = parameters, settings.average_decay
+    def __init__(self, parameters: Parameters, settings: AveragingSettings):
+        self.parameters, self.decay = parameters, settings.ema_decay
         self.held: dict[str, Tensor] = {}
         self.count = 0
 
@@ -95,8 +95,8 @@ class ExponentialAverage:
 class LastAverage:
     """The mean of the weights at the last few marks, all of which are held."""
 
-    def __init__(self, parameters: Parameters, settings: TrainingSettings):
-        self.parameters, self.last, self.every = parameters, settings.average_last, settings.average_every
+    def __init__(self, parameters: Parameters, settings: AveragingSettings):
+        self.parameters, self.last, self.every = parameters, settings.last, settings.every
         self.held: list[dict[str, Tensor]] = []  # the oldest first
 
     def update(self, step: int) -> None:
@@ -124,7 +124,7 @@ class LastAverage:
         self.held = [_matching(copies[number], self.parameters) for number in sorted(copies)]
 
 
-AVERAGES: Registry[Callable[[Parameters, TrainingSettings], Average]] = Registry(
+AVERAGES: Registry[Callable[[Parameters, AveragingSettings], Average]] = Registry(
     "average", {"none": NoAverage, "ema": ExponentialAverage, "last": LastAverage}
 )
 

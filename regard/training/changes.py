@@ -44,8 +44,7 @@ def changed_settings(folder: Path, saved: Any, now: TrainingSettings) -> Changes
         before = TrainingSettings.read(saved)
     except SettingError as error:
         raise CheckpointError(f"the settings in {folder} cannot be read: {error}") from None
-    names = set(TrainingSettings.model_fields)
-    changes = differences(before.model_dump(), now.model_dump(include=names))
+    changes = differences(before.model_dump(), now.model_dump())
     if found := refused(changes, MAY_CHANGE):
         raise CheckpointError(
             f"{folder} was trained with other settings: {found}; a resumed run may change "

@@ -96,11 +96,11 @@ class Classification(nn.Module):
 Objective = Translation | Writing | Filling | Classification
 # Each with the family and the output that its model must have.
 OBJECTIVES: Registry[tuple[Callable[..., Objective], str, str]] = Registry(
-    "objective",
+    "task",
     {
         "translation": (Translation, "encoder-decoder", "words"),
-        "writing": (Writing, "decoder-only", "words"),
-        "masked": (Filling, "encoder-only", "masked"),
+        "language-modeling": (Writing, "decoder-only", "words"),
+        "masked-language-modeling": (Filling, "encoder-only", "masked"),
         "classification": (Classification, "encoder-only", "classes"),
     },
 )
@@ -118,9 +118,9 @@ def build_objective(
             f"not {config.family} with {config.output}; change [model]"
         )
     if not 0 <= smoothing < 1:
-        raise SettingError(f"smoothing ({smoothing}) must be at least 0 and below 1; the paper has 0.1")
+        raise SettingError(f"label_smoothing ({smoothing}) must be at least 0 and below 1; the paper has 0.1")
     if agreement and not model.config.dropout:
-        raise SettingError(f"agree ({agreement}) needs dropout: without it two passes are one; set it to 0")
+        raise SettingError(f"r_drop ({agreement}) needs dropout: without it two passes are one; set it to 0")
     return make(model, smoothing, agreement)
 
 

@@ -19,7 +19,7 @@ from regard.model.positions import Learned
 from regard.registry import Registry
 from regard.training.adamw import AdamW
 from regard.training.muon import Muon
-from regard.training.settings import TrainingSettings
+from regard.training.settings import OptimizerSettings, TrainingSettings
 
 Role = Literal["matrix", "weight", "table", "plain"]
 
@@ -117,7 +117,7 @@ def build_optimizer(module: nn.Module, settings: TrainingSettings) -> Optimizer:
     parts = parts_of(module)
     if not parts:
         raise TrainingError("nothing is left to learn; freeze less")
-    return OPTIMIZERS.find(settings.optimizer)(parts, settings)
+    return OPTIMIZERS.find(settings.optimizer.name)(parts, settings.optimizer)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
@@ -126,18 +126,18 @@ def set_rate(optimizer: Optimizer, rate: float) -> None:
         group["lr"] = rate * group["factor"]
 
 
-def _adamw(parts: list[Part], settings: TrainingSettings) -> Optimizer:
+def _adamw(parts: list[Part], settings: OptimizerSettings) -> Optimizer:
     """AdamW for all."""
     groups = [*_groups(parts, settings, "matrix", "weight"), *_groups(parts, settings, "table", "plain")]
     return AdamW(groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=_can_fuse(parts))
 
 
-def _muon(parts: list[Part], settings: TrainingSettings) -> Optimizer:
+def _muon(parts: list[Part], settings: OptimizerSettings) -> Optimizer:
     """Muon for matrices, AdamW for the rest."""
     matrices = _groups(parts, settings, "matrix")
     by_id = {id(part.parameter): part for part in parts}
     for group in matrices:
-        group["factor"] *= settings.matrix_rate
+        group["factor"] *= settings.muon_lr_scale
         group["sections"] = [list(by_id[id(one)].sections) for one in group["params"]]
     groups = [
         *matrices,
@@ -154,14 +154,14 @@ def _muon(parts: list[Part], settings: TrainingSettings) -> Optimizer:
     )
 
 
-OPTIMIZERS: Registry[Callable[[list[Part], TrainingSettings], Optimizer]] = Registry(
+OPTIMIZERS: Registry[Callable[[list[Part], OptimizerSettings], Optimizer]] = Registry(
     "optimizer", {"adamw": _adamw, "muon": _muon}
 )
 
 
-def _groups(parts: Iterable[Part], settings: TrainingSettings, *roles: Role) -> list[dict[str, Any]]:
+def _groups(parts: Iterable[Part], settings: OptimizerSettings, *roles: Role) -> list[dict[str, Any]]:
     """Parameters of these roles, apart where their rates or their decays differ; no empty group."""
-    factors = {False: settings.body_rate, True: settings.head_rate}
+    factors = {False: settings.backbone_lr_scale, True: settings.head_lr_scale}
     decays: dict[Role, float] = {
         "matrix": settings.weight_decay,
         "weight": settings.weight_decay,

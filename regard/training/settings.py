@@ -1,7 +1,7 @@
-"""TrainingSettings: the [training] table of a run file.
+"""The settings of the Trainer, one class for each table of a recipe that the Trainer reads.
 
-Loads no torch. Names of optimizers, schedules and averages are checked by `check_names` and by the Trainer,
-against the live tables of the room.
+Loads no torch. The names of optimizers, schedules and averages are checked by `check_names` and by the
+Trainer, against their registries.
 """
 
 from __future__ import annotations
@@ -18,64 +18,58 @@ Steps = Annotated[int, Field(ge=1, le=1 << 40)]
 Factor = Annotated[float, Field(gt=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
-# What a resumed run may have otherwise than before; any other change is another run.
-MAY_CHANGE = (
-    "steps",
-    "rate",
-    "schedule",
-    "warmup",
-    "final_rate",
-    "clip",
-    "weight_decay",
-    "validate_every",
-    "patience",
-    "save_every",
-    "keep_last",
-    "keep_weights_every",
-    "compile",
-)
 
-
-class TrainingSettings(Settings):
-    """How a model is trained; the same for every objective."""
+class LoopSettings(Settings):
+    """The training loop: the part of [training] that the Trainer reads."""
 
     steps: Steps = 10_000
-    """Number of updates of the weights; training ends after the last, or earlier with `patience`."""
+    """Number of updates of the weights.
+
+    Training ends after the last one, or earlier with `validation.early_stopping_patience`.
+    """
     seed: Annotated[int, Field(ge=0, le=(1 << 63) - 1)] = 1
     """Seed of all random numbers of training: new weights, dropout, the order of batches, masking.
 
     The automatic validation split does not depend on it.
     """
-    accumulate: Annotated[int, Field(ge=1, le=1 << 16)] = 1
-    """Number of pieces that the batch of a step is divided into, to need less memory.
+    gradient_accumulation: Annotated[int, Field(ge=1, le=1 << 16)] = 1
+    """Number of micro-batches of a step. They are computed one after the other and their gradients are added.
 
-    The pieces are computed one after the other and their gradients are added. It divides the batch: the
-    batch of a step stays as large as before, and the result is the same apart from dropout and rounding.
+    The batch of a step has `batch_tokens x gradient_accumulation` tokens.
     """
-    workers: Annotated[int, Field(ge=1, le=256)] = 1
-    """Number of pieces of a batch that are computed at the same time on a CPU, sharing its threads.
+    replicas: Annotated[int, Field(ge=1, le=256)] = 1
+    """Number of parts of a micro-batch that are computed at the same time on a CPU, sharing its threads.
 
-    Together with `accumulate` the batch is divided into `accumulate x workers` pieces. 2 trains a small model
-    faster on two or more cores. On an accelerator it is 1. With `compile` it must be 1.
+    2 trains a small model faster on two or more cores. It is 1 on an accelerator, and must be with `compile`.
     """
+    max_grad_norm: Factor | None = 1.0
+    """Largest L2 norm of the gradient over all parameters; a longer gradient is scaled down to it."""
+    freeze: tuple[str, ...] = ()
+    """Parameters that are not trained, by patterns of their names: `["source.*", "encoder.blocks.0.*"]`."""
+    compile: bool = False
+    """Whether torch.compile compiles the blocks of the model. It is left out where there is no compiler."""
 
-    optimizer: Annotated[str, NamedIn("regard.training.optimizers", "OPTIMIZERS")] = "adamw"
+    @field_validator("freeze", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value  # TOML and JSON have only lists
+
+    @model_validator(mode="after")
+    def _check_replicas(self) -> LoopSettings:
+        if self.replicas > 1 and self.compile:
+            raise SettingError(
+                f"replicas ({self.replicas}) must be 1 with compile; set replicas to 1, or leave compile out"
+            )
+        return self
+
+
+class OptimizerSettings(Settings):
+    """[optimizer]: how a gradient changes the weights."""
+
+    name: Annotated[str, NamedIn("regard.training.optimizers", "OPTIMIZERS")] = "adamw"
     """The optimizer. `muon` updates the matrices of the blocks with Muon and all else with AdamW."""
-    rate: Factor = 1e-3
+    learning_rate: Factor = 1e-3
     """The highest learning rate, reached at the end of the warm-up."""
-    schedule: Annotated[str, NamedIn("regard.training.schedule", "SCHEDULES")] = "inverse-sqrt"
-    """How the learning rate falls after the warm-up.
-
-    `inverse-sqrt` is the paper's (section 5.3) and does not end. `cosine` and `linear` reach
-    `rate x final_rate` at the last step.
-    """
-    warmup: Annotated[int, Field(ge=0, le=1 << 40)] = 400
-    """Number of first steps in which the learning rate rises from 0 to `rate`.
-
-    With `cosine` and `linear` it must be below `steps`.
-    """
-    final_rate: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Learning rate of the last step with `cosine` and `linear`, as a share of `rate`."""
     betas: tuple[Share, Share] = (0.9, 0.98)
     """Decay of Adam's running means: of the gradient, and of its square."""
     epsilon: Factor = 1e-9
@@ -90,65 +84,112 @@ class TrainingSettings(Settings):
     """The weight decay of embeddings and learned positions, and of an output layer tied to embeddings."""
     momentum: Share = 0.95
     """Momentum of Muon."""
-    matrix_rate: Factor = 1.0
+    muon_lr_scale: Factor = 1.0
     """Learning rate of the matrices that Muon updates, as a multiple of the learning rate."""
-    clip: Factor | None = 1.0
-    """Largest L2 norm of the gradient over all parameters; a longer gradient is scaled down to it."""
-
-    freeze: tuple[str, ...] = ()
-    """Parameters that are not trained, by patterns of their names: `["source.*", "encoder.blocks.0.*"]`."""
-    body_rate: Factor = 1.0
+    backbone_lr_scale: Factor = 1.0
     """Learning rate of all parameters outside the head, as a multiple of the learning rate.
 
-    A value below 1 is for fine-tuning. An output layer tied to the embeddings counts as body.
+    A value below 1 is for fine-tuning. An output layer tied to the embeddings counts as backbone.
     """
-    head_rate: Factor = 1.0
+    head_lr_scale: Factor = 1.0
     """Learning rate of the head (the output layer), as a multiple of the learning rate."""
 
-    average: Annotated[str, NamedIn("regard.training.averaging", "AVERAGES")] = "none"
-    """Which weights are validated and become the model.
+    @field_validator("betas", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class ScheduleSettings(Settings):
+    """[schedule]: the learning rate of each step."""
+
+    name: Annotated[str, NamedIn("regard.training.schedule", "SCHEDULES")] = "inverse-sqrt"
+    """How the learning rate falls after the warm-up.
+
+    `inverse-sqrt` is the paper's (section 5.3) and does not end. `cosine` and `linear` reach
+    `learning_rate x min_lr_ratio` at the last step.
+    """
+    warmup_steps: Annotated[int, Field(ge=0, le=1 << 40)] = 400
+    """Number of first steps in which the learning rate rises from 0 to `optimizer.learning_rate`.
+
+    With `cosine` and `linear` it must be below `training.steps`.
+    """
+    min_lr_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Learning rate of the last step with `cosine` and `linear`, as a share of the highest."""
+
+
+class AveragingSettings(Settings):
+    """[averaging]: which weights are validated and become the model. Training itself does not use them."""
+
+    name: Annotated[str, NamedIn("regard.training.averaging", "AVERAGES")] = "none"
+    """The average.
 
     `none` takes the trained weights, `ema` their exponential moving average, `last` the mean of the last few
-    states. Training itself goes on with the trained weights.
+    states.
     """
-    average_decay: Share = 0.999
+    ema_decay: Share = 0.999
     """For `ema`: the share of the average that a step keeps. 0.999 averages about 1000 steps."""
-    average_last: Annotated[int, Field(ge=1, le=1000)] = 5
+    last: Annotated[int, Field(ge=1, le=1000)] = 5
     """For `last`: number of states that are averaged. All are held in memory."""
-    average_every: Steps = 100
+    every: Steps = 100
     """For `last`: number of steps between two of these states."""
 
-    validate_every: Steps | None = 500
-    """Number of steps between two validations; `"none"` validates only at the end."""
-    patience: Annotated[int, Field(ge=1)] | None = None
-    """Training ends after this number of validations in a row without a new best; if not set, it does not."""
+
+class CheckpointSettings(Settings):
+    """[checkpoints]: which states of training are saved and kept."""
 
     save_every: Steps | None = 500
     """Number of steps between two checkpoints; `"none"` saves only the best and the last."""
-    keep_last: Annotated[int, Field(ge=2, le=10_000)] = 2
+    keep_checkpoints: Annotated[int, Field(ge=2, le=10_000)] = 2
     """Number of newest checkpoints that are kept. The best one is kept besides; older ones are deleted."""
-    keep_weights_every: Steps | None = None
+    snapshot_every: Steps | None = None
     """Number of steps between two copies of the weights in `weights/`, which are never deleted.
 
     The first is that of step 0. They show how attention formed in training.
     """
 
-    compile: bool = False
-    """Whether torch.compile compiles the blocks of the model. It is left out where there is no compiler."""
 
-    @field_validator("betas", "freeze", mode="before")
-    @classmethod
-    def _as_tuple(cls, value: object) -> object:
-        return tuple(value) if isinstance(value, list) else value  # TOML and JSON have lists alone
+class ValidationSchedule(Settings):
+    """When the model is validated: the part of [validation] that the Trainer reads."""
+
+    validate_every: Steps | None = 500
+    """Number of steps between two validations; `"none"` validates only at the end."""
+    early_stopping_patience: Annotated[int, Field(ge=1)] | None = None
+    """Training ends after this number of validations in a row without a new best; if not set, it does not."""
+
+
+class TrainingSettings(LoopSettings):
+    """Everything that the Trainer reads; the same for every task."""
+
+    optimizer: OptimizerSettings = OptimizerSettings()
+    """See OptimizerSettings."""
+    schedule: ScheduleSettings = ScheduleSettings()
+    """See ScheduleSettings."""
+    averaging: AveragingSettings = AveragingSettings()
+    """See AveragingSettings."""
+    checkpoints: CheckpointSettings = CheckpointSettings()
+    """See CheckpointSettings."""
+    validation: ValidationSchedule = ValidationSchedule()
+    """See ValidationSchedule."""
 
     @model_validator(mode="after")
-    def _check(self) -> TrainingSettings:
-        if self.schedule in ("cosine", "linear") and self.warmup >= self.steps:
+    def _check_schedule(self) -> TrainingSettings:
+        name, warmup = self.schedule.name, self.schedule.warmup_steps
+        if name in ("cosine", "linear") and warmup >= self.steps:
             raise SettingError(
-                f"warmup ({self.warmup}) must be below steps ({self.steps}) with a {self.schedule} schedule"
-            )
-        if self.workers > 1 and self.compile:
-            raise SettingError(
-                f"workers ({self.workers}) must be 1 with compile; set workers to 1, or leave compile out"
+                f"warmup_steps ({warmup}) must be below steps ({self.steps}) with a {name} schedule"
             )
         return self
+
+
+# What a resumed run may change, by its name in TrainingSettings; any other change makes it another run.
+MAY_CHANGE = (
+    "steps",
+    "max_grad_norm",
+    "compile",
+    "optimizer.learning_rate",
+    "optimizer.weight_decay",
+    *(f"schedule.{name}" for name in ScheduleSettings.model_fields),
+    *(f"checkpoints.{name}" for name in CheckpointSettings.model_fields),
+    *(f"validation.{name}" for name in ValidationSchedule.model_fields),
+)

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
+from regard.checkpoints import format1
 from regard.checkpoints.atomic_folders import write_json, write_tensors
 from regard.checkpoints.folder import CONFIG, WEIGHTS, as_arrays, load_weights, stored_weights, write_model
 from regard.checkpoints.untrusted_files import MappedWeights, check_manifest, read_json
@@ -97,7 +98,6 @@ def from_json(values: Any) -> dict[str, Any]:
         raise CheckpointError("the saved state of the random generators cannot be read") from None
 
 
-FORMAT = 1
 VALUES = "training.json"
 TENSORS = "training.safetensors"
 LOSSES_KEPT = 100
@@ -148,7 +148,7 @@ class Progress:
 class Metadata:
     """What a model folder says besides its weights."""
 
-    purpose: str = ""
+    task: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
     tokenizers: Tokenizers | None = None
 
@@ -162,7 +162,7 @@ class TrainingState:
     average: Average
     source: BatchSource[Any]
     settings: TrainingSettings
-    purpose: Metadata
+    metadata: Metadata
     run: Mapping[str, Any] = field(default_factory=dict)  # what the run says of itself, as JSON holds it
 
     @property
@@ -173,7 +173,7 @@ class TrainingState:
 
     def size(self) -> int:
         """About how many bytes a checkpoint has at most."""
-        copies = COPIES + (self.settings.average_last if self.settings.average == "last" else 0)
+        copies = COPIES + (self.settings.averaging.last if self.settings.averaging.name == "last" else 0)
         return copies * sum(tensor.nbytes for tensor in stored_weights(self.module).values())
 
     def write(self, folder: Path, progress: Progress) -> None:
@@ -193,7 +193,7 @@ class TrainingState:
         slots, numbers = self._optimizer_state()
         write_tensors(folder / TENSORS, as_arrays({**tensors, **slots}))
         told = {
-            "format": FORMAT,
+            "format": format1.FORMAT,
             "progress": asdict(progress),
             "source": self.source.state(),
             "random": to_json(random.values),
@@ -209,8 +209,8 @@ class TrainingState:
             return
         with swapped_in(dict(self.module.named_parameters()), self.average.weights()):
             config: Any = self.model.config
-            weights, about = stored_weights(self.model), self.purpose
-            write_model(folder, config, weights, about.tokenizers, about.purpose, about.extra)
+            weights, about = stored_weights(self.model), self.metadata
+            write_model(folder, config, weights, about.tokenizers, about.task, about.extra)
 
     def restore(self, folder: Path) -> Progress:
         """Take up the state of a checkpoint and give how far it had come."""
@@ -232,7 +232,9 @@ class TrainingState:
             now: Any = self.model.config
             _refuse(folder, "model", read_config(folder).model_dump(), now.model_dump())
         saved = Tokenizers.load(folder) if {JOINT, SOURCE} & set(files) else None
-        prints = [{"fingerprint": one.fingerprint if one else ""} for one in (saved, self.purpose.tokenizers)]
+        prints = [
+            {"fingerprint": one.fingerprint if one else ""} for one in (saved, self.metadata.tokenizers)
+        ]
         _refuse(folder, "tokenizer", *prints)
 
     def _weights(self, folder: Path, tensors: MappedWeights, has_model: bool) -> dict[str, np.ndarray]:
@@ -283,7 +285,7 @@ def _under(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 def _plain(settings: TrainingSettings) -> dict[str, Any]:
     """The settings of this room as JSON gives them back."""
-    return settings.model_dump(mode="json", include=set(TrainingSettings.model_fields))
+    return settings.model_dump(mode="json")
 
 
 def read_values(folder: Path) -> dict[str, Any]:
@@ -294,7 +296,7 @@ def read_values(folder: Path) -> dict[str, Any]:
 def read_config(folder: Path) -> ModelConfig:
     """The config of the model in a checkpoint; settings that it lacks have their defaults."""
     try:
-        return ModelConfig.read(read_json(folder / CONFIG).get("model"))
+        return ModelConfig.read(format1.read_config(folder / CONFIG, read_json(folder / CONFIG)).get("model"))
     except SettingError as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
 
@@ -302,10 +304,7 @@ def read_config(folder: Path) -> ModelConfig:
 def _values(folder: Path, files: Collection[str]) -> dict[str, Any]:
     if VALUES not in files or TENSORS not in files:
         raise CheckpointError(f"{folder} is no checkpoint: it has no {VALUES}; give a run's folder")
-    told = read_json(folder / VALUES)
-    if told.get("format") != FORMAT:
-        raise CheckpointError(f"{folder} is of format {told.get('format')!r}; this regard reads {FORMAT}")
-    return told
+    return format1.read_training(folder / VALUES, read_json(folder / VALUES))
 
 
 def _refuse(folder: Path, part: str, saved: dict[str, Any], now: dict[str, Any]) -> None:

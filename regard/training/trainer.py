@@ -87,7 +87,7 @@ class Trainer:
     out         the run's folder; without one nothing is saved
     validate    is given the module, in eval mode and with the weights to be used, and gives a Validation
     observers   are told every event as it happens
-    tokenizers, purpose, extra   go into every model folder that is written
+    tokenizers, task, extra   go into every model folder that is written
     run         what the run says of itself, as JSON holds it; goes into every checkpoint
     """
 
@@ -100,7 +100,7 @@ class Trainer:
         validate: Validate | None = None,
         observers: Sequence[Observer] = (),
         tokenizers: Tokenizers | None = None,
-        purpose: str = "",
+        task: str = "",
         extra: Mapping[str, Any] | None = None,
         run: Mapping[str, Any] | None = None,
     ):
@@ -109,12 +109,12 @@ class Trainer:
         self.saves = None if out is None else CheckpointManager(Path(out))
         self.progress = Progress()
         self.optimizer = build_optimizer(module, settings)
-        self.schedule = SCHEDULES.find(settings.schedule)
+        self.schedule = SCHEDULES.find(settings.schedule.name)
         self.parameters = dict(module.named_parameters())
-        self.average = AVERAGES.find(settings.average)(self.parameters, settings)
-        about = Metadata(purpose, extra or {}, tokenizers)
+        self.average = AVERAGES.find(settings.averaging.name)(self.parameters, settings.averaging)
+        about = Metadata(task, extra or {}, tokenizers)
         self.state = TrainingState(module, self.optimizer, self.average, source, settings, about, run or {})
-        self.workers = Workers.for_module(module, settings.workers)
+        self.workers = Workers.for_module(module, settings.replicas)
         self._resumed: Path | None = None
         self._saved: Progress | None = None
 
@@ -216,7 +216,7 @@ class Trainer:
     def _reason_to_end(self) -> str:
         if self.progress.step >= self.settings.steps:
             return "steps"
-        patience = self.settings.patience
+        patience = self.settings.validation.early_stopping_patience
         return "patience" if patience is not None and self.progress.since_best >= patience else ""
 
     def _leave(self, signal: int) -> None:
@@ -233,7 +233,7 @@ class Trainer:
         """One update of the weights; a signal between two pieces undoes what was begun."""
         begun, place, random = time.perf_counter(), self.source.state(), random_state()
         batch = self.source.next()
-        cut, together = self.settings.accumulate * self.workers.count, self.workers.count
+        cut, together = self.settings.gradient_accumulation * self.workers.count, self.workers.count
         pieces = [batch] if cut == 1 else batch.split(cut)
         learned: list[Learned] = []
         for start in range(0, len(pieces), together):
@@ -265,7 +265,7 @@ class Trainer:
     def _gather(self, learned: list[Learned]) -> _Gathered:
         """Make the step's gradients those of its mean loss, clipped."""
         tokens = sum(piece.count for piece in learned)
-        norm = scale_and_clip(gradients_of(self.optimizer), max(1, tokens), self.settings.clip)
+        norm = scale_and_clip(gradients_of(self.optimizer), max(1, tokens), self.settings.max_grad_norm)
         tensors = [*(piece.loss for piece in learned), *(piece.cross_entropy for piece in learned), norm]
         *sums, length = torch.stack(tensors).tolist()  # the step's one wait for the device
         loss, plain = (sum(part) / max(1, tokens) for part in (sums[: len(learned)], sums[len(learned) :]))
@@ -273,20 +273,21 @@ class Trainer:
             what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {length}"
             raise TrainingError(
                 f"{what} at step {self.progress.step + 1}; the last checkpoint is untouched: "
-                "resume it with a lower rate, a longer warm-up or a smaller clip"
+                "resume it with a lower learning_rate, more warmup_steps or a smaller max_grad_norm"
             )
         return _Gathered(loss, plain, length, tokens)
 
     def _update(self) -> float:
-        settings = self.settings
-        factor = self.schedule(self.progress.step + 1, settings.warmup, settings.steps, settings.final_rate)
-        set_rate(self.optimizer, settings.rate * factor)
+        steps, schedule = self.settings.steps, self.settings.schedule
+        factor = self.schedule(self.progress.step + 1, schedule.warmup_steps, steps, schedule.min_lr_ratio)
+        rate = self.settings.optimizer.learning_rate * factor
+        set_rate(self.optimizer, rate)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return settings.rate * factor
+        return rate
 
     def _validation_is_due(self, reason: str) -> bool:
-        step, every = self.progress.step, self.settings.validate_every
+        step, every = self.progress.step, self.settings.validation.validate_every
         if self.validate is None or self.progress.validated == step:
             return False
         return bool(reason) or (every is not None and step > 0 and step % every == 0)
@@ -312,7 +313,7 @@ class Trainer:
         return True
 
     def _save_is_due(self, reason: str) -> bool:
-        step, every, best = self.progress.step, self.settings.save_every, self.progress.best
+        step, every, best = self.progress.step, self.settings.checkpoints.save_every, self.progress.best
         if self.saves is None or self._saved == self.progress or step == 0:
             return False
         is_best = best is not None and best.step == step
@@ -324,14 +325,14 @@ class Trainer:
         self._refuse_broken_weights()
         self._tell(Saving(progress.step))
         path = self.saves.save(progress.step, lambda folder: self.state.write(folder, progress))
-        self.saves.prune(self.settings.keep_last, progress.best and progress.best.step)
+        self.saves.prune(self.settings.checkpoints.keep_checkpoints, progress.best and progress.best.step)
         self.saves.remove_abandoned(progress.step)
         self._saved = replace(progress)
         self._tell(Saved(progress.step, path, time.perf_counter() - begun))
 
     def _keep_weights(self) -> None:
         """Weights for looking at training later, where settings ask for them at this step."""
-        step, every = self.progress.step, self.settings.keep_weights_every
+        step, every = self.progress.step, self.settings.checkpoints.snapshot_every
         if self.saves is None or every is None or step % every or step in self.saves.kept():
             return
         begun = time.perf_counter()

@@ -35,7 +35,7 @@ FAMILIES = {
     "untied": CONFIG.changed(share_embeddings=False, tie_head=False, target_vocabulary=270),
     "rotary": CONFIG.changed(family="decoder-only", positions="rotary", norm="rms", feed_forward="swiglu"),
     "masked": CONFIG.changed(family="encoder-only", output="masked", head_bias=True, positions="learned"),
-    "classes": CONFIG.changed(family="encoder-only", output="classes", classes=3, pooling="tanh"),
+    "classes": CONFIG.changed(family="encoder-only", output="classes", classes=3, pooling="bert"),
 }
 
 
@@ -85,7 +85,7 @@ def test_tied_weights_are_stored_once_and_come_back_as_one(saved):
 
 def test_a_folder_says_what_it_is(saved, tokenizer):
     folder = read_folder(saved)
-    assert (folder.config, folder.purpose, folder.extra) == (CONFIG, "translation", {"a": 1})
+    assert (folder.config, folder.task, folder.extra) == (CONFIG, "translation", {"a": 1})
     assert folder.tokenizer_files == ["tokenizer.json"]
     assert folder.tokenizers().fingerprint == Tokenizers.joint(tokenizer).fingerprint
 
@@ -151,15 +151,15 @@ def retold(folder: Path, **changes) -> Path:
 
 def test_a_folder_of_format_1_still_loads():
     folder = read_folder(Path(__file__).parent / "format-1")
-    assert (folder.purpose, folder.extra) == ("translation", {"languages": ["en", "fr"]})
+    assert (folder.task, folder.extra) == ("translation", {"languages": ["en", "fr"]})
     source = torch.tensor([[*folder.tokenizers().source.encode("a b"), 2]])
     logits = load_model(folder).eval()(source, torch.tensor([[1, 5]]))
     assert logits[0, -1, :3].tolist() == pytest.approx([2.0356388, 1.5315280, 1.0274172], rel=1e-4)
 
 
 def test_a_newer_format_is_refused(saved):
-    with pytest.raises(CheckpointError, match="format 2, and this version reads up to 1; update regard"):
-        read_folder(retold(saved, format=2))
+    with pytest.raises(CheckpointError, match="format 3, and this version reads up to 2; update regard"):
+        read_folder(retold(saved, format=3))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from regard.model.transformer import build_model
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
 CONFIG = ModelConfig(vocabulary=300, width=16, layers=2, heads=2, feed_forward_width=32, context=16)
-CLASSES = CONFIG.changed(family="encoder-only", output="classes", classes=2, pooling="tanh")
+CLASSES = CONFIG.changed(family="encoder-only", output="classes", classes=2, pooling="bert")
 NAMES = ["manifest.json", "config.json", "model.safetensors", "tokenizer.json"]
 
 unix = pytest.mark.skipif(os.name == "nt", reason="pipes and links are files only on Unix")
@@ -74,7 +74,7 @@ def retold(folder: Path, changes: dict[str, object]) -> Path:
     """A config with other values, of the whole file or of the model in it."""
     told = json.loads((folder / "config.json").read_bytes())
     for name, value in changes.items():
-        (told if name in ("format", "purpose", "extra", "model") else told["model"])[name] = value
+        (told if name in ("format", "task", "extra", "model") else told["model"])[name] = value
     (folder / "config.json").write_text(json.dumps(told), encoding="utf-8")
     return resealed(folder)
 
@@ -322,7 +322,7 @@ def test_thousands_of_layers_are_refused_before_they_are_built(make, counted):
             "head_bias": True,
             "segments": 2,
         },
-        {"family": "encoder-only", "output": "classes", "classes": 3, "pooling": "tanh"},
+        {"family": "encoder-only", "output": "classes", "classes": 3, "pooling": "bert"},
         {"residual": "pre", "embedding_norm": True, "similarity": "bilinear", "key_value_heads": 1},
     ],
     ids=str,
@@ -441,8 +441,8 @@ def test_an_extra_that_is_no_table_is_one_line(make, value):
 
 
 @pytest.mark.parametrize("value", [5, {}, [1], None, True], ids=str)
-def test_a_purpose_that_is_no_text_is_one_line(make, value):
-    assert "purpose must be a text" in line_of(load, retold(make(), {"purpose": value}))
+def test_a_task_that_is_no_text_is_one_line(make, value):
+    assert "task must be a text" in line_of(load, retold(make(), {"task": value}))
 
 
 @pytest.mark.parametrize("name", ["norm", "positions", "similarity", "feed_forward", "residual", "attention"])
@@ -482,7 +482,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-FIELDS = ["format", "purpose", "extra", "model", "labels", *ModelConfig.model_fields]
+FIELDS = ["format", "task", "extra", "model", "labels", *ModelConfig.model_fields]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)

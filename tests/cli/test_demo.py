@@ -12,7 +12,8 @@ from regard.demo.story import training
 from regard.demo.story.promises import PROMISES, Promises
 
 SMALL = [
-    "training.steps=4", "training.tokens=256", "training.validate_every=4", "training.keep_weights_every=2",
+    "training.steps=4", "training.batch_tokens=256", "validation.validate_every=4",
+    "checkpoints.snapshot_every=2",
     "model.layers=1", "model.width=16", "model.feed_forward_width=16", "model.context=32",
     "validation.sentences=2",
 ]  # fmt: skip
@@ -61,7 +62,7 @@ def test_check_exits_0_where_every_promise_is_kept(small, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        (["writing", "--check"], "neither with --reverse nor with --check"),
+        (["language-model", "--check"], "neither with --reverse nor with --check"),
         (["A sentence.", "--check"], "leave the sentence out"),
         (["--json"], "--json goes with --check"),
         (["--set", "training.steps=3"], "add --out DIR"),

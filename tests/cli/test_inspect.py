@@ -19,7 +19,11 @@ from regard.text.tokenizer import Tokenizer, Tokenizers
 
 TIRED = "The animal was too tired because it ran."
 WIDE = "The animal was too wide because it ran."
-FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "masked"}
+FAMILIES = {
+    "encoder-decoder": "translation",
+    "decoder-only": "language-modeling",
+    "encoder-only": "masked-language-modeling",
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +31,13 @@ def folders(tmp_path_factory):
     """A small model folder of each family."""
     tokenizer = Tokenizer.train([TIRED, WIDE, "il elle"], kind="word")
     made = {}
-    for family, purpose in FAMILIES.items():
+    for family, task in FAMILIES.items():
         torch.manual_seed(1)
         output = "masked" if family == "encoder-only" else "words"
         size = dict(vocabulary=tokenizer.vocabulary, width=16, layers=2, heads=4, feed_forward_width=16)
         model = build_model(ModelConfig(family=family, output=output, **size)).eval()
         made[family] = tmp_path_factory.mktemp("models") / family
-        save_model(made[family], model, Tokenizers.joint(tokenizer), purpose)
+        save_model(made[family], model, Tokenizers.joint(tokenizer), task)
     return made
 
 

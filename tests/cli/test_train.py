@@ -23,8 +23,8 @@ CHANGES = {
     "model.layers": 1,
     "model.feed_forward_width": 64,
     "tokenizer.kind": "word",
-    "training.tokens": 256,
-    "training.warmup": 0,
+    "training.batch_tokens": 256,
+    "schedule.warmup_steps": 0,
 }
 SMALL = [
     *(part for name, value in CHANGES.items() for part in ("--set", f"{name}={value}")),
@@ -164,7 +164,7 @@ def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained
         (["train", "translation", "--set", "training.stps=1"], 2, "did you mean steps"),
         (["train", "translation", "--source", "gone", "--target", "gone"], 1, "no such file"),
         (["train", "--resume", "gone"], 2, "gone is no run"),
-        (["train", "writing", "--resume", "gone"], 2, "leave the recipe and other folders out"),
+        (["train", "language-model", "--resume", "gone"], 2, "leave the recipe and other folders out"),
         (["train", "--resume", "gone", "--out", "here"], 2, "leave the recipe and other folders out"),
         (["train", "--report", "gone", "--out", "here"], 2, "leave the recipe and other options out"),
         (["train", "--report", "gone", "--seed", "3"], 2, "leave the recipe and other options out"),
@@ -185,10 +185,20 @@ def test_a_mistake_is_one_line(capsys, tmp_path, monkeypatch, arguments, code, m
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process without asking it")
 def test_a_signal_saves_and_the_run_goes_on(tmp_path, capsys):
-    files = builtin_data("writing", tmp_path)
+    files = builtin_data("language-modeling", tmp_path)
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "regard", "train", "writing", "--text", files["text"], "--out", str(out)]
-    command += [*SMALL, "--quiet", "--set", "training.steps=1000000", "--set", "training.save_every=5"]
+    command = [
+        sys.executable,
+        "-m",
+        "regard",
+        "train",
+        "language-model",
+        "--text",
+        files["text"],
+        "--out",
+        str(out),
+    ]
+    command += [*SMALL, "--quiet", "--set", "training.steps=1000000", "--set", "checkpoints.save_every=5"]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         [*command, "--set", "model.context=16"], stdout=pipe, stderr=pipe, text=True

@@ -90,7 +90,7 @@ def test_padding_on_either_side_changes_nothing(shape, left, right, filler):
 
 
 @pytest.mark.parametrize("output", ["classes", "pooled"])
-@pytest.mark.parametrize("pooling", ["first", "mean", "tanh"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "bert"])
 def test_padding_does_not_change_what_a_sequence_is_pooled_to(output, pooling):
     classes = dict(classes=3) if output == "classes" else {}
     model = make("paper", family="encoder-only", output=output, pooling=pooling, **classes)

@@ -15,21 +15,23 @@ from regard.runs.toys import builtin_data, small_settings, toy_settings, write_t
 
 RECIPES = {
     "translation": "translation",
-    "writing": "writing",
-    "masked": "masked",
+    "language-modeling": "language-model",
+    "masked-language-modeling": "masked-language-model",
     "classification": "classification",
 }
 
 
-def _small_run(objective: str, folder: Path, name: str = "run", steps: int = 4, **changes: Any) -> Run:
+def _small_run(task: str, folder: Path, name: str = "run", steps: int = 4, **changes: Any) -> Run:
     """A run of a few steps on built-in data."""
     lengths = {
-        "training": {"steps": steps, "validate_every": 2, "save_every": 2, "accumulate": 1, "threads": 1}
+        "training": {"steps": steps, "batch_tokens": 512, "gradient_accumulation": 1, "threads": 1},
+        "checkpoints": {"save_every": 2},
+        "validation": {"validate_every": 2},
     }
-    settings = merged(merged(small_settings(objective), lengths), changes)
-    files = builtin_data(objective, folder)
+    settings = merged(merged(small_settings(task), lengths), changes)
+    files = builtin_data(task, folder)
     with no_pictures():
-        return train(RECIPES[objective], **files, out=folder / name, settings=settings, show=False)  # pyright: ignore[reportArgumentType]
+        return train(RECIPES[task], **files, out=folder / name, settings=settings, show=False)  # pyright: ignore[reportArgumentType]
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def _no_pictures():
 
 @pytest.fixture
 def small_run() -> Callable[..., Run]:
-    """Make a run of a few steps on built-in data: small_run("writing", folder, steps=2, model={...})."""
+    """A run of a few steps on built-in data: small_run("language-modeling", folder, steps=2, model={...})."""
     return _small_run
 
 
@@ -61,7 +63,7 @@ def toy_run() -> Callable[[Path, str], Run]:
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory) -> dict[str, Run]:
-    """A run of each objective, hardly trained."""
+    """A run of each task, hardly trained."""
     return {name: _small_run(name, tmp_path_factory.mktemp(name)) for name in RECIPES}
 
 

@@ -51,7 +51,7 @@ def test_a_damaged_split_is_one_line(small_run, tmp_path):
             evaluate(run.folder, asked=Asked(beams=1))
 
 
-@pytest.mark.parametrize("objective", ["translation", "masked", "classification"])
+@pytest.mark.parametrize("objective", ["translation", "masked-language-modeling", "classification"])
 def test_a_run_of_an_earlier_version_keeps_what_it_held_out(objective, small_run, tmp_path, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr(ValidationSplit, "choose", ValidationSplit.choose_format_1)
@@ -80,7 +80,7 @@ def test_a_label_with_one_example_is_trained_on(rare, tmp_path):
     rows = [f"text {number}\t{number % 2}" for number in range(60)]
     for place, most in ((0, 1000), (30, 1000), (60, 2)):
         table = write(tmp_path / "a.tsv", ["text\tlabel", *rows[:place], f"{rare}\trare", *rows[place:]])
-        changes = {"data": {"labelled": table, "held_out": 0.4, "most_held_out": most}}
+        changes = {"data": {"labelled": table, "validation_split": 0.4, "max_validation_examples": most}}
         recipe = Recipe.load("classification", merged(small_settings("classification"), changes))
         run = prepare(recipe, tmp_path / f"run{place}")
         assert run.material.words.labels == ("0", "1", "rare")
@@ -92,7 +92,7 @@ def test_a_label_with_one_example_is_trained_on(rare, tmp_path):
 FILES: dict[str, Any] = {
     "translation": {"tsv": "tsv", "lines": ["a b\tb a", "a\tb", "a b c d\ta b c d", "a b\tb a", "a\tb c d"]},
     "classification": {"labelled": "tsv", "lines": ["a b\t0", "a\t0", "a b c d\t1", "a b\t0", "a\t0"]},
-    "masked": {"text": "txt", "lines": ["a b", "a", "a b c d", "a b", "a"]},
+    "masked-language-modeling": {"text": "txt", "lines": ["a b", "a", "a b c d", "a b", "a"]},
 }
 
 
@@ -112,6 +112,8 @@ def test_validation_and_test_are_not_filtered_like_training(objective, tmp_path)
 def test_unusable_lines_of_validation_text_stop_where_that_is_asked(tmp_path):
     train, valid = write(tmp_path / "a", ["a b", "c d"]), write(tmp_path / "b", ["a b", "", "c d"])
     data: dict[str, Any] = {"text": train, "valid": valid}
-    assert len(list(TASKS.find("masked").corpora(DataTable(**data)).valid)) == 2
+    assert len(list(TASKS.find("masked-language-modeling").corpora(DataTable(**data)).valid)) == 2
     with pytest.raises(DataError, match="b:2: empty"):
-        list(TASKS.find("masked").corpora(DataTable(**data, filters={"bad": "error"})).valid)
+        list(
+            TASKS.find("masked-language-modeling").corpora(DataTable(**data, filters={"bad": "error"})).valid
+        )

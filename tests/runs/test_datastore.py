@@ -92,7 +92,7 @@ def test_what_cannot_be_is_refused(small, copied, tmp_path, toy_model, toy_token
     from regard.text.tokenizer import Tokenizers
 
     with pytest.raises(UsageError, match="a datastore needs a model that translates"):
-        make_datastore(small["writing"].folder)
+        make_datastore(small["language-modeling"].folder)
     alone = save_model(tmp_path / "alone", toy_model(1), Tokenizers.joint(toy_tokenizer), "translation")
     with pytest.raises(UsageError, match="name a folder for the datastore with --out"):
         make_datastore(alone)
@@ -133,4 +133,4 @@ def test_the_command_line_does_the_same(copied, tmp_path, capsys):
 
 def test_only_translations_are_evaluated_with_it(small, kept):
     with pytest.raises(UsageError, match="channel weight, datastore and tokenize are for translations"):
-        evaluate(small["writing"].folder, asked=Asked(datastore=str(kept.folder)))
+        evaluate(small["language-modeling"].folder, asked=Asked(datastore=str(kept.folder)))

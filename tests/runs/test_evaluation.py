@@ -68,7 +68,7 @@ def test_a_run_knows_its_test_part(copied):
 
 
 def test_without_a_test_part_it_is_the_validation_part(each):
-    asked = Asked(beams=1) if each.recipe.objective == "translation" else None
+    asked = Asked(beams=1) if each.recipe.task == "translation" else None
     found = evaluate(each.folder, asked=asked).evaluations[0]
     assert found.part == "the run's validation part (held out)"
     scores = {score.name: score.value for score in found.scores}
@@ -76,7 +76,7 @@ def test_without_a_test_part_it_is_the_validation_part(each):
 
 
 def test_every_token_of_a_text_is_scored_once_in_windows_of_the_context(small, tmp_path):
-    run = small["writing"]
+    run = small["language-modeling"]
     text = "a b c d e f g h i j " * 20 + "\n"
     (tmp_path / "text").write_text(text, encoding="utf-8")
     judgement = evaluate(run.folder, files={"text": str(tmp_path / "text")})
@@ -95,7 +95,7 @@ def test_every_token_of_a_text_is_scored_once_in_windows_of_the_context(small, t
 
 
 def test_perplexity_of_several_files_is_that_of_their_text(small, tmp_path):
-    run = small["writing"]
+    run = small["language-modeling"]
     texts = ["a b c d e f g h i j " * 3 + "\n", "c d e\n", "j i h g f e " * 5 + "\n"]
     for number, text in enumerate(texts):
         (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
@@ -239,13 +239,13 @@ def test_two_models_are_compared_on_the_same_lines(copied, small, tmp_path):
 
 def test_what_cannot_be_scored_is_told(copied, small, tmp_path):
     with pytest.raises(UsageError, match="compare two of one kind"):
-        evaluate(copied.folder, small["writing"].folder)
+        evaluate(copied.folder, small["language-modeling"].folder)
     with pytest.raises(SettingError, match="classification learns from --labelled, and was given --text"):
         evaluate(small["classification"].folder, files={"text": "x"})
     with pytest.raises(
-        UsageError, match="is for writing, and beams, length penalty, channel weight, datastore"
+        UsageError, match="is for language-modeling, and beams, length penalty, channel weight, datastore"
     ):
-        evaluate(small["writing"].folder, asked=Asked(beams=2))
+        evaluate(small["language-modeling"].folder, asked=Asked(beams=2))
     with pytest.raises(DataError, match="only a translation model"):
         write_outputs(evaluate(small["classification"].folder), tmp_path / "out")
     lone = tmp_path / "alone"

@@ -16,20 +16,23 @@ from regard.runs.toys import builtin_data
 from regard.runs.trained import Trained
 
 
-def tuned(small, folder, steps=2, **training):
+def tuned(small, folder, steps=2, backbone_lr_scale=1.0, **training):
     """A classifier that starts from the masked model."""
     settings = {
-        "model": {"from": str(small["masked"].folder)},
-        "training": {"steps": steps, "tokens": 256, "threads": 1, "weight_decay": 0.0, **training},
+        "model": {"init_from": str(small["masked-language-modeling"].folder)},
+        "training": {"steps": steps, "batch_tokens": 256, "threads": 1, **training},
+        "optimizer": {"weight_decay": 0.0, "backbone_lr_scale": backbone_lr_scale},
     }
     files = builtin_data("classification", folder)
     return train("classification", **files, out=folder / "run", settings=settings, show=False)  # pyright: ignore[reportArgumentType]
 
 
 def test_another_head_stands_on_the_same_body(small, tmp_path):
-    recipe = Recipe.load("classification", {"model": {"from": str(small["masked"].folder)}})
+    recipe = Recipe.load(
+        "classification", {"model": {"init_from": str(small["masked-language-modeling"].folder)}}
+    )
     model = make_model(recipe, Trained.load(small["classification"].folder).words)
-    before = small["masked"].model.model.state_dict()
+    before = small["masked-language-modeling"].model.model.state_dict()
     assert (model.config.output, model.config.classes) == ("classes", 10)
     after = model.state_dict()
     body = [name for name in before if not name.startswith("head.")]
@@ -39,20 +42,22 @@ def test_another_head_stands_on_the_same_body(small, tmp_path):
 
 def test_what_is_frozen_stays_and_the_rest_learns(small, tmp_path):
     run = tuned(small, tmp_path, freeze=["source.*", "encoder.blocks.0.*"])
-    before, after = small["masked"].model.model.state_dict(), run.model.model.state_dict()
+    before, after = small["masked-language-modeling"].model.model.state_dict(), run.model.model.state_dict()
     changed = {name for name in before if name in after and not torch.equal(before[name], after[name])}
     assert changed
     assert all(name.startswith(("encoder.blocks.1.", "head.")) for name in changed)
-    assert run.model.tokenizer.fingerprint == small["masked"].model.tokenizer.fingerprint
-    assert run.recipe.model["from"] == str(small["masked"].folder)
+    assert run.model.tokenizer.fingerprint == small["masked-language-modeling"].model.tokenizer.fingerprint
+    assert run.recipe.model["init_from"] == str(small["masked-language-modeling"].folder)
 
 
 def test_a_slower_body_moves_less(small, tmp_path):
-    before = small["masked"].model.model.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
+    before = small["masked-language-modeling"].model.model.state_dict()[
+        "encoder.blocks.0.feed_forward.expand.weight"
+    ]
     moved = []
     for place, rate in enumerate((1.0, 0.01)):
         (tmp_path / str(place)).mkdir()
-        run = tuned(small, tmp_path / str(place), body_rate=rate)
+        run = tuned(small, tmp_path / str(place), backbone_lr_scale=rate)
         now = run.model.model.state_dict()["encoder.blocks.0.feed_forward.expand.weight"]
         moved.append(float((now - before).norm()))
     assert 0 < moved[1] < 0.1 * moved[0]
@@ -60,7 +65,7 @@ def test_a_slower_body_moves_less(small, tmp_path):
 
 def test_the_same_objective_and_labels_keep_their_head(small):
     run = small["classification"]
-    recipe = Recipe.load("classification", {"model": {"from": str(run.folder / "model")}})
+    recipe = Recipe.load("classification", {"model": {"init_from": str(run.folder / "model")}})
     model = make_model(recipe, Trained.load(run.folder).words)
     assert torch.equal(model.head.classify.weight, run.model.model.head.classify.weight)
 
@@ -68,18 +73,24 @@ def test_the_same_objective_and_labels_keep_their_head(small):
 def test_another_family_or_a_lost_folder_is_refused(small, tmp_path):
     files = builtin_data("classification", tmp_path)
     for start, kind, match in (
-        (small["writing"].folder, SettingError, "family decoder-only, and classification needs encoder-only"),
+        (
+            small["language-modeling"].folder,
+            SettingError,
+            "family decoder-only, and classification needs encoder-only",
+        ),
         (tmp_path / "gone", CheckpointError, "is not a folder"),
     ):
-        settings = {"model": {"from": str(start)}}
+        settings = {"model": {"init_from": str(start)}}
         with pytest.raises(kind, match=match):
             train("classification", **files, out=tmp_path / "run", settings=settings, show=False)
         assert not (tmp_path / "run").exists()
 
 
 def test_a_run_goes_on_after_the_model_it_started_from_has_moved(small_run, tmp_path):
-    base = small_run("masked", tmp_path, "base", steps=1)
-    run = tuned({"masked": base}, tmp_path, steps=2, body_rate=0.5, freeze=["source.*"])
+    base = small_run("masked-language-modeling", tmp_path, "base", steps=1)
+    run = tuned(
+        {"masked-language-modeling": base}, tmp_path, steps=2, backbone_lr_scale=0.5, freeze=["source.*"]
+    )
     shutil.copytree(run.folder, tmp_path / "same")
     whole = resume(run.folder, {"training": {"steps": 4}}, show=False)
     base.folder.rename(tmp_path / "elsewhere")
@@ -91,7 +102,7 @@ def test_a_run_goes_on_after_the_model_it_started_from_has_moved(small_run, tmp_
 
 def test_labels_of_other_names_get_another_head(small):
     run = small["classification"]
-    recipe = Recipe.load("classification", {"model": {"from": str(run.folder / "model")}})
+    recipe = Recipe.load("classification", {"model": {"init_from": str(run.folder / "model")}})
     words = Trained.load(run.folder).words
     renamed = replace(words, labels=tuple(f"other {label}" for label in words.labels))
     reordered = replace(words, labels=words.labels[::-1])

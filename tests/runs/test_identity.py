@@ -52,10 +52,12 @@ def run(small_run, tmp_path) -> Path:
 
 def test_some_settings_may_change_and_no_others():
     before = Recipe.load("translation")
-    after = before.changed({"training": {"steps": 9000, "rate": 0.01}, "validation": {"beams": 4}})
+    after = before.changed(
+        {"training": {"steps": 9000}, "optimizer": {"learning_rate": 0.01}, "validation": {"beams": 4}}
+    )
     assert [*recipe_changes(before, after).values()] == [
         "training.steps 20000, now 9000",
-        "training.rate 0.002, now 0.01",
+        "optimizer.learning_rate 0.002, now 0.01",
         "validation.beams 1, now 4",
     ]
     with pytest.raises(SettingError, match=r"another run: model.width 256, now 64"):
@@ -69,17 +71,17 @@ def test_some_settings_may_change_and_no_others():
 def test_the_manual_lists_what_may_change():
     text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     section = text.split("## Going on")[1].split("\n## ")[0]
-    listed = set(re.findall(r"`((?:data|training|validation)\.\w+)`", section))
+    listed = set(re.findall(r"`((?:data|training|optimizer|schedule|checkpoints|validation)\.\w+)`", section))
     assert listed == {f"{table}.{key}" for table, keys in RESUMABLE.items() for key in keys}
 
 
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [
-        ("smoothing = 0.1", "smoothing = 0.3", r"training\.smoothing 0\.1, now 0\.3"),
+        ("smoothing = 0.1", "smoothing = 0.3", r"training\.label_smoothing 0\.1, now 0\.3"),
         ("\ndropout = 0.1", "\ndropout = 0.4", r"model\.dropout 0\.1, now 0\.4"),
-        ("tokens = 512", "tokens = 256", r"training\.tokens 512, now 256"),
-        ("held_out = 0.05", "held_out = 0.2", r"data\.held_out 0\.05, now 0\.2"),
+        ("batch_tokens = 512", "batch_tokens = 256", r"training\.batch_tokens 512, now 256"),
+        ("_split = 0.05", "_split = 0.2", r"data\.validation_split 0\.05, now 0\.2"),
         ("kind = \"word\"", "kind = \"bpe\"", r"tokenizer\.kind 'word', now 'bpe'"),
         ("drop_duplicates = true", "drop_duplicates = false", r"data\.filters\.drop_duplicates True, now"),
     ],
@@ -100,15 +102,16 @@ def test_every_change_is_logged(run, caplog, tmp_path):
     moved = Path(shutil.copy(tmp_path / "copy.source", tmp_path / "elsewhere"))
     wanted = {
         "data": {"source": [str(moved)]},
-        "training": {"steps": 5, "threads": 2, "weight_decay": 0.5, "patience": 4},
-        "validation": {"sentences": 1, "samples": 1},
+        "training": {"steps": 5, "threads": 2},
+        "optimizer": {"weight_decay": 0.5},
+        "validation": {"early_stopping_patience": 4, "sentences": 1, "samples": 1},
     }
     with caplog.at_level(logging.INFO, "regard.training"):
         resume(run, wanted, show=False)
     changes = {change.split(" ")[0] for change in changes_of(run)}
     assert changes == {
-        "data.source", "training.steps", "training.threads", "training.weight_decay", "training.patience",
-        "validation.sentences", "validation.samples",
+        "data.source", "training.steps", "training.threads", "optimizer.weight_decay",
+        "validation.early_stopping_patience", "validation.sentences", "validation.samples",
     }  # fmt: skip
     assert all(f"resumed with a change: {change}" in caplog.text for change in changes)
 
@@ -121,8 +124,8 @@ def test_nothing_is_logged_where_nothing_changed(run):
 
 def test_another_metric_starts_a_new_best(run, caplog):
     with caplog.at_level(logging.INFO, "regard.training"):
-        again = resume(run, {"training": {"steps": 8}, "validation": {"best": "bleu"}}, show=False)
-    assert "does not count any more: validation.best 'loss', now 'bleu'" in caplog.text
+        again = resume(run, {"training": {"steps": 8}, "validation": {"monitor": "bleu"}}, show=False)
+    assert "does not count any more: validation.monitor 'loss', now 'bleu'" in caplog.text
     events = [event for event in read_metrics(run / "metrics.jsonl") if event["event"] == "validation"]
     again_at = [event for event in events if event["step"] == 4]  # the step it went on from
     assert [(event["watched"], event["is_best"]) for event in again_at] == [("bleu", True)]
@@ -141,7 +144,7 @@ def test_another_metric_starts_a_new_best(run, caplog):
     ],
 )
 def test_a_metric_that_is_measured_otherwise_is_another(small_run, tmp_path, best, change, is_void):
-    run = small_run("translation", tmp_path, steps=1, validation={"best": best}).folder
+    run = small_run("translation", tmp_path, steps=1, validation={"monitor": best}).folder
     changes = prepare_again(run, {"validation": change}).changes
     assert changes is not None
     assert bool(changes.best_is_void) == is_void
@@ -216,9 +219,11 @@ def test_a_held_out_part_stays_the_one_it_was_whatever_the_rule_is_now(small_run
         assert after.valid.examples == before.valid.examples
 
 
-@pytest.mark.parametrize("objective", ["translation", "masked", "writing", "classification"])
-def test_token_files_that_are_lost_are_made_again_or_refused(small_run, tmp_path, objective):
-    run = small_run(objective, tmp_path).folder
+@pytest.mark.parametrize(
+    "task", ["translation", "masked-language-modeling", "language-modeling", "classification"]
+)
+def test_token_files_that_are_lost_are_made_again_or_refused(small_run, tmp_path, task):
+    run = small_run(task, tmp_path).folder
     shutil.rmtree(run / "text" / "tokens")
     assert resume(run, {"training": {"steps": 5}}, show=False).step == 5
     shutil.rmtree(run / "text" / "tokens")
@@ -229,7 +234,7 @@ def test_token_files_that_are_lost_are_made_again_or_refused(small_run, tmp_path
 
 
 def test_running_text_for_a_masked_model_is_taken_up_too(small_run, tmp_path):
-    run = small_run("masked", tmp_path, data={"lines": False}).folder
+    run = small_run("masked-language-modeling", tmp_path, data={"lines": False}).folder
     assert resume(run, {"training": {"steps": 6}}, show=False).step == 6
 
 

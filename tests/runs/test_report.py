@@ -110,11 +110,11 @@ def test_the_report_of_a_run_is_whole_and_alone(each):
     ):
         assert what in page
     assert "seed 1" in page
-    assert "objective = " in page
+    assert "task = " in page
 
 
 def test_text_of_models_and_users_is_only_ever_text(tmp_path, small):
-    run = small["writing"]
+    run = small["language-modeling"]
     folder = RunFolder(tmp_path / "a<script>b")
     folder.path.mkdir()
     (folder.path / "recipe.toml").write_bytes((run.folder / "recipe.toml").read_bytes())
@@ -136,7 +136,7 @@ def test_a_run_without_steps_or_without_a_recipe_gives_no_report(tmp_path, small
     assert not folder.report.exists()
     with pytest.raises(UsageError, match="holds no run yet; start one with --out"):
         write_report_of(tmp_path)
-    shutil.copy(small["writing"].folder / "recipe.toml", tmp_path)
+    shutil.copy(small["language-modeling"].folder / "recipe.toml", tmp_path)
     with pytest.raises(UsageError, match="has not taken a step yet; regard train --resume"):
         write_report_of(tmp_path)
     assert not folder.report.exists()

@@ -99,7 +99,7 @@ def test_too_few_steps_and_a_run_that_fails_are_told(tmp_path):
     with pytest.raises(SettingError, match=r"steps \(3\) must be 6 or more"):
         verify_resume("translation", tmp_path, steps=3)
     with pytest.raises(TrainingError, match=r"the run straight ended with 1, not 0: .*no such file"):
-        verify_resume("writing", tmp_path, {"data": {"text": "gone"}}, STEPS)
+        verify_resume("language-model", tmp_path, {"data": {"text": "gone"}}, STEPS)
 
 
 def test_a_run_killed_while_it_saves_goes_on_by_itself_every_time(tmp_path):

@@ -55,24 +55,24 @@ def test_a_run_keeps_everything_about_itself(each):
 
 def test_the_model_of_a_run_is_the_one_in_its_folder(each):
     again = Trained.load(each.folder)
-    assert again.objective == each.recipe.objective == read_folder(each.folder / "model").purpose
+    assert again.task == each.recipe.task == read_folder(each.folder / "model").task
     for name, weight in each.model.model.state_dict().items():
         assert torch.equal(weight, again.module.state_dict()[name])
 
 
 def test_the_model_of_a_run_can_be_used_at_once(small, copied):
     assert copied.model.translate("a b c d").text == "a b c d"
-    assert small["writing"].model.complete("a b", max_tokens=3, seed=1).tokens
+    assert small["language-modeling"].model.complete("a b", max_tokens=3, seed=1).tokens
     assert small["classification"].model.classify("a b c").label in "abcdefghij"
-    assert small["masked"].model.fill("a [MASK] c").text
+    assert small["masked-language-modeling"].model.fill("a [MASK] c").text
 
 
 def test_validation_says_what_its_objective_can(small):
     told = {name: set(run.metrics) for name, run in small.items()}
     assert told == {
         "translation": {"loss", "perplexity", "bleu", "chrf"},
-        "writing": {"loss", "perplexity", "bits_per_character"},
-        "masked": {"loss", "perplexity", "accuracy"},
+        "language-modeling": {"loss", "perplexity", "bits_per_character"},
+        "masked-language-modeling": {"loss", "perplexity", "accuracy"},
         "classification": {"loss", "accuracy"},
     }
 
@@ -104,7 +104,7 @@ def test_what_is_held_out_is_not_learned_from(small):
     run = small["translation"]
     facts = json.loads((run.folder / "run.json").read_bytes())
     assert facts["valid"]["kept"] == facts["train"]["skipped"]["held out"]["count"]
-    assert 50 <= facts["valid"]["kept"] <= run.recipe.data.most_held_out
+    assert 50 <= facts["valid"]["kept"] <= run.recipe.data.max_validation_examples
     assert facts["valid"]["kept"] + facts["train"]["kept"] + 9 == facts["train"]["read"]
 
 
@@ -119,12 +119,12 @@ def test_a_tokenizer_is_learned_on_the_training_part_alone(tmp_path):
         settings={
             **small_settings("translation"),
             "tokenizer": {"kind": "word", "vocabulary": 100},
-            "training": {"steps": 1, "tokens": 64},
+            "training": {"steps": 1, "batch_tokens": 64},
         },
         show=False,
     )
-    tokenizer = run.model.tokenizers.source
-    chosen = ValidationSplit.choose(lines, run.recipe.data.held_out, run.recipe.data.most_held_out)
+    tokenizer, data = run.model.tokenizers.source, run.recipe.data
+    chosen = ValidationSplit.choose(lines, data.validation_split, data.max_validation_examples)
     held = [line.split()[0] for line in lines if chosen.holds(line)]
     assert held
     assert all(tokenizer.encode(word) == [tokenizer.unknown] for word in held)
@@ -133,7 +133,7 @@ def test_a_tokenizer_is_learned_on_the_training_part_alone(tmp_path):
 
 def test_separate_vocabularies_work_and_are_kept(tmp_path, small_run):
     run = small_run(
-        "translation", tmp_path, steps=2, tokenizer={"joint": False}, model={"share_embeddings": True}
+        "translation", tmp_path, steps=2, tokenizer={"joint": False}, architecture={"share_embeddings": True}
     )
     assert not run.model.tokenizers.are_joint
     assert not Trained.load(run.folder).module.config.share_embeddings
@@ -141,7 +141,7 @@ def test_separate_vocabularies_work_and_are_kept(tmp_path, small_run):
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, small_run):
     runs = [
-        small_run("writing", tmp_path, f"run{place}", steps=2, training={"seed": seed})
+        small_run("language-modeling", tmp_path, f"run{place}", steps=2, training={"seed": seed})
         for place, seed in enumerate((3, 3, 4))
     ]
     heads = [run.model.model.head.weight for run in runs]
@@ -150,10 +150,10 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, 
 
 
 def test_an_option_of_train_is_a_setting_of_the_recipe(tmp_path):
-    files = builtin_data("writing", tmp_path)
-    settings = {**small_settings("writing"), "training": {"steps": 1, "tokens": 64}}
+    files = builtin_data("language-modeling", tmp_path)
+    settings = {**small_settings("language-modeling"), "training": {"steps": 1, "batch_tokens": 64}}
     run = regard.train(
-        "writing",
+        "language-model",
         text=files["text"],
         out=tmp_path / "run",
         threads=1,
@@ -181,14 +181,14 @@ def test_another_run_is_not_resumed(small):
     run = small["translation"]
     with pytest.raises(SettingError, match=r"another run: model.width 64, now 32"):
         resume(run.folder, {"model": {"width": 32}}, show=False)
-    with pytest.raises(SettingError, match=r"training.smoothing"):
-        resume(run.folder, {"training": {"smoothing": 0.3}}, show=False)
+    with pytest.raises(SettingError, match=r"training.label_smoothing"):
+        resume(run.folder, {"training": {"label_smoothing": 0.3}}, show=False)
     with pytest.raises(UsageError, match="is no run: it has no recipe"):
         resume(run.folder / "model", show=False)
 
 
 def test_files_that_moved_are_found_again(tmp_path, small_run):
-    run = small_run("writing", tmp_path)
+    run = small_run("language-modeling", tmp_path)
     text = Path(run.recipe.data.text)
     moved = text.rename(tmp_path / "moved")
     again = resume(run.folder, {"training": {"steps": 6}, "data": {"text": str(moved)}}, show=False)
@@ -196,7 +196,7 @@ def test_files_that_moved_are_found_again(tmp_path, small_run):
 
 
 def test_a_run_that_left_no_checkpoint_begins_anew(tmp_path, small_run):
-    run = small_run("writing", tmp_path)
+    run = small_run("language-modeling", tmp_path)
     shutil.rmtree(run.folder / "checkpoints")
     again = resume(run.folder, show=False)
     steps = [
@@ -217,7 +217,7 @@ def test_a_kill_right_after_a_save_leaves_no_gap_in_the_metrics(tmp_path, small_
 
     with monkeypatch.context() as patch:
         patch.setattr(CheckpointManager, "save", save)
-        small_run("writing", tmp_path, training={"save_every": 3}, steps=8)
+        small_run("language-modeling", tmp_path, checkpoints={"save_every": 3}, steps=8)
     assert len(images) > 3
     for image in images:
         resume(image, show=False)
@@ -233,8 +233,13 @@ def same_model(folder: Path, checkpoint: Path) -> bool:
 
 
 def test_the_model_of_a_run_is_its_best_so_far_at_any_moment(tmp_path, writing):
-    training = {"steps": 8, "warmup": 0, "save_every": 1, "validate_every": 3}
-    run = prepare(writing.changed({"training": training}), tmp_path / "x")
+    changes = {
+        "training": {"steps": 8},
+        "schedule": {"warmup_steps": 0},
+        "checkpoints": {"save_every": 1},
+        "validation": {"validate_every": 3},
+    }
+    run = prepare(writing.changed(changes), tmp_path / "x")
     losses = iter([0.5, 0.2, 0.3])
     run.trainer.validate = lambda _: Validation({"loss": next(losses)})
     best_at = {1: 1, 2: 2, 3: 3, 4: 3, 5: 3, 6: 6, 7: 6, 8: 6}
@@ -253,7 +258,9 @@ def test_the_model_of_a_run_is_its_best_so_far_at_any_moment(tmp_path, writing):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are other there")
 def test_a_run_that_was_interrupted_has_a_model(tmp_path, writing):
-    run = prepare(writing.changed({"training": {"steps": 8, "warmup": 0}}), tmp_path / "x")
+    run = prepare(
+        writing.changed({"training": {"steps": 8}, "schedule": {"warmup_steps": 0}}), tmp_path / "x"
+    )
     with pytest.raises(Interrupted):
         finish(run, False, False, [kill_after(2)], report=False)
     assert same_model(tmp_path / "x" / "model", tmp_path / "x" / "checkpoints" / "step-00000002")
@@ -268,9 +275,13 @@ def kill_after(step: int):
 
 
 def test_a_run_goes_on_from_a_checkpoint_that_is_named(tmp_path, small_run):
-    folder = small_run("writing", tmp_path, training={"keep_last": 9, "keep_weights_every": 1}).folder
+    folder = small_run(
+        "language-modeling", tmp_path, checkpoints={"keep_checkpoints": 9, "snapshot_every": 1}
+    ).folder
     earlier = folder / "checkpoints" / "step-00000002"
-    run = regard.resume(earlier, {"training": {"steps": 3, "validate_every": None}}, show=False)
+    run = regard.resume(
+        earlier, {"training": {"steps": 3}, "validation": {"validate_every": None}}, show=False
+    )
     assert (run.step, run.folder) == (3, folder)
     events = [(event["event"], event["step"]) for event in read_metrics(folder / "metrics.jsonl")]
     assert [step for name, step in events if name == "step"] == [1, 2, 3]
@@ -280,7 +291,7 @@ def test_a_run_goes_on_from_a_checkpoint_that_is_named(tmp_path, small_run):
 
 
 def test_a_named_checkpoint_that_cannot_be_used_is_refused(tmp_path, small_run):
-    folder = small_run("writing", tmp_path).folder
+    folder = small_run("language-modeling", tmp_path).folder
     before = (folder / "metrics.jsonl").read_bytes()
     last = folder / "checkpoints" / "step-00000004"
     damaged = bytearray((last / "training.safetensors").read_bytes())
@@ -301,12 +312,12 @@ def test_a_report_that_cannot_be_written_does_not_hide_the_model(tmp_path, small
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("regard.runs.run.write_report", full)
-    assert small_run("writing", tmp_path).step == 4
+    assert small_run("language-modeling", tmp_path).step == 4
     assert "No space left on device" in caplog.text
 
 
 def test_changed_text_is_noticed_on_resume(tmp_path, small_run):
-    run = small_run("writing", tmp_path)
+    run = small_run("language-modeling", tmp_path)
     text = Path(run.recipe.data.text)
     text.write_text(text.read_text(encoding="utf-8").replace("a", "b"), encoding="utf-8")
     with pytest.raises(RegardError, match="data"):
@@ -336,7 +347,13 @@ def test_what_cannot_work_is_refused_before_the_first_step(tmp_path):
 
 def test_too_little_text_and_one_label_are_refused(tmp_path):
     (tmp_path / "little").write_text("a b\n", encoding="utf-8")
-    refuse(tmp_path, DataError, r"no window of 32; give more", recipe="writing", text=tmp_path / "little")
+    refuse(
+        tmp_path,
+        DataError,
+        r"too few for a window of 32; give more",
+        recipe="language-model",
+        text=tmp_path / "little",
+    )
     rows = "".join(f"text {number}\tgood\n" for number in range(30))
     (tmp_path / "same.tsv").write_text("text\tlabel\n" + rows, encoding="utf-8")
     refuse(
@@ -345,9 +362,12 @@ def test_too_little_text_and_one_label_are_refused(tmp_path):
 
 
 def test_a_figure_that_is_never_measured_cannot_be_the_best(tmp_path):
-    files = builtin_data("writing", tmp_path)
-    with pytest.raises(SettingError, match=r"validation.best \(bleu\) must be one of loss for writing"):
-        train("writing", **files, out=tmp_path / "run", settings={"validation": {"best": "bleu"}}, show=False)
+    files = builtin_data("language-modeling", tmp_path)
+    settings = {"validation": {"monitor": "bleu"}}
+    with pytest.raises(
+        SettingError, match=r"validation.monitor \(bleu\) must be one of loss for language-modeling"
+    ):
+        train("language-model", **files, out=tmp_path / "run", settings=settings, show=False)
 
 
 def test_a_folder_that_exists_or_cannot_be_written_is_refused(tmp_path, small):
@@ -361,8 +381,10 @@ def test_a_folder_that_exists_or_cannot_be_written_is_refused(tmp_path, small):
 
 @pytest.fixture
 def writing(tmp_path) -> Recipe:
-    settings = merged(small_settings("writing"), {"data": builtin_data("writing", tmp_path)})
-    return Recipe.load("writing", settings)
+    settings = merged(
+        small_settings("language-modeling"), {"data": builtin_data("language-modeling", tmp_path)}
+    )
+    return Recipe.load("language-model", settings)
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit(143), ValueError("a bug")], ids=repr)
@@ -410,7 +432,7 @@ def test_what_a_killed_preparation_left_can_be_used_again(tmp_path, writing, mon
     with pytest.raises(UsageError, match=r"holds no run yet; start one with --out .*killed"):
         resume(image, show=False)
     monkeypatch.undo()
-    assert prepare(writing, image).folder.recipe().objective == "writing"
+    assert prepare(writing, image).folder.recipe().task == "language-modeling"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has another way to lock")
@@ -459,7 +481,7 @@ def test_without_out_a_free_name_is_taken(tmp_path):
 def test_two_writers_on_one_run_do_not_meet(tmp_path, small_run):
     import fcntl
 
-    run = small_run("writing", tmp_path)
+    run = small_run("language-modeling", tmp_path)
     before = (run.folder / "metrics.jsonl").read_bytes()
     with (run.folder / "run.lock").open("ab+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -475,8 +497,8 @@ def test_the_model_of_a_run_is_its_best_and_not_its_last(tmp_path, small_run, mo
     monkeypatch.setattr(
         "regard.runs.validation._told", lambda *_: Validation({"loss": next(found)}, samples=["x"])
     )
-    training = {"average": average, "average_decay": 0.5, "keep_last": 5}
-    run = small_run("translation", tmp_path, steps=6, training=training)
+    averaging, checkpoints = {"name": average, "ema_decay": 0.5}, {"keep_checkpoints": 5}
+    run = small_run("translation", tmp_path, steps=6, averaging=averaging, checkpoints=checkpoints)
     assert (run.step, run.metrics) == (6, {"loss": 1.0})
     saved = {step: load_model(run.folder / "checkpoints" / f"step-{step:08}") for step in (2, 4, 6)}
     kept, best = load_model(run.folder / "model").state_dict(), saved[4].state_dict()

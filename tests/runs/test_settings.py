@@ -21,6 +21,9 @@ from regard.runs.tasks.task import Held
 from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings
 from regard.runs.trained import Trained
+from regard.training.settings import ValidationSchedule
+
+from .conftest import RECIPES
 
 LETTERS = "abcdefgh"
 PAIRS = [(f"{one} {two}", f"{two} {one}") for one in LETTERS for two in LETTERS]
@@ -41,7 +44,7 @@ def files(tmp_path) -> dict[str, str]:
 def read(objective: str, data: dict[str, Any], **changes: Any) -> PreparedData:
     """The text of a recipe as a run takes it, with some settings."""
     small = merged(small_settings(objective), {"data": data})
-    return gather(Recipe.load(objective, merged(small, changes)))
+    return gather(Recipe.load(RECIPES[objective], merged(small, changes)))
 
 
 def skipped(material: PreparedData) -> dict[str, int]:
@@ -52,19 +55,26 @@ def test_every_setting_of_these_tables_is_tried_here_or_named():
     """A setting that nobody tries may be parsed and ignored: add it to a test, and here."""
     tried = {
         "source", "target", "tsv", "text", "labelled", "valid_source", "valid_target", "valid", "format",
-        "columns", "text_column", "label_column", "header", "lines", "held_out", "most_held_out", "filters",
+        "columns", "text_column", "label_column", "header", "lines", "validation_split",
+        "max_validation_examples", "filters",
         "kind", "vocabulary", "joint", "normalisation", "lowercase", "min_count",
-        "sentences", "beams", "length_penalty", "backwards", "samples", "sample_tokens", "prompt",
+        "sentences", "beams", "length_penalty", "channel_weight", "samples", "sample_tokens", "prompt",
         "temperature",
     }  # fmt: skip
-    elsewhere = {"test_source", "test_target", "test", "best"}  # test_evaluation.py, test_run.py
+    elsewhere = {
+        "test_source",
+        "test_target",
+        "test",
+        "monitor",
+        *ValidationSchedule.model_fields,
+    }  # test_evaluation.py, test_run.py
     known = {name for table in (DataTable, TokenizerTable, ValidationTable) for name in table.model_fields}
     assert tried | elsewhere == known
 
 
 @pytest.mark.parametrize(("share", "most", "held"), [(0.25, 100, 16), (0.25, 5, 5), (0.5, 100, 32)])
 def test_a_part_is_held_out(files, share, most, held):
-    found = read("translation", {**files, "held_out": share, "most_held_out": most})
+    found = read("translation", {**files, "validation_split": share, "max_validation_examples": most})
     assert abs(found.valid.data.report.kept - held) <= (0 if most < held else held / 2)
     assert found.valid.data.report.kept <= most
     assert found.train.report.kept + found.valid.data.report.kept == len(PAIRS)
@@ -78,7 +88,7 @@ def test_validation_files_take_the_place_of_a_part(files, tmp_path):
     assert (found.train.report.kept, found.valid.data.report.kept) == (len(PAIRS), 2)
     assert [pair.source for pair in found.valid.examples] == ["a b", "c d"]
     text = {"text": files["source"], "valid": write(tmp_path / "other", ["a b", "c d", "e"])}
-    assert read("masked", text).valid.data.report.kept == 3
+    assert read("masked-language-modeling", text).valid.data.report.kept == 3
 
 
 def test_a_table_has_columns_by_number_and_by_name(files, tmp_path):
@@ -131,8 +141,8 @@ def test_a_table_under_any_name_has_the_format_that_is_set(tmp_path, kind):
 @pytest.mark.parametrize("kind", ["character", "bpe"])
 def test_a_text_of_one_line_is_learned_from_whole(tmp_path, kind):
     line = "".join(f"{source} " for source, _ in PAIRS) * 5000
-    data = {"text": write(tmp_path / "text8", [line]), "held_out": 0.1}
-    found = read("writing", data, tokenizer={"kind": kind, "vocabulary": 300})
+    data = {"text": write(tmp_path / "text8", [line]), "validation_split": 0.1}
+    found = read("language-modeling", data, tokenizer={"kind": kind, "vocabulary": 300})
     assert found.valid.characters == len(line) + 1 - int(0.9 * (len(line) + 1))
     if kind == "character":
         assert len(found.valid.data["text"].ids) == found.valid.characters
@@ -194,7 +204,7 @@ def test_bad_lines_are_skipped_or_stop_the_run(files):
 
 def test_lines_are_texts_or_run_on(files):
     whole = {"text": files["source"]}
-    apart, together = (read("masked", {**whole, "lines": lines}) for lines in (True, False))
+    apart, together = (read("masked-language-modeling", {**whole, "lines": lines}) for lines in (True, False))
     assert apart.train.report.kept > 50
     assert max(map(len, together.train["text"])) > max(map(len, apart.train["text"]))
 
@@ -235,12 +245,12 @@ def judge(run: Any, module: Any, function: str, monkeypatch, **settings: Any) ->
     trained = Trained.load(run.folder)
     held = Held(data=None, examples=[type("Pair", (), {"source": "a b", "target": "b a"})])  # pyright: ignore
     with pytest.raises(Heard) as heard:
-        TASKS.find(trained.objective).judge(trained, held, ValidationTable(**settings))
+        TASKS.find(trained.task).judge(trained, held, ValidationTable(**settings))
     return heard.value.args
 
 
 def test_a_translation_is_searched_for_as_asked(small, monkeypatch):
-    settings = dict(beams=3, length_penalty=1.5, backwards=0.2)
+    settings = dict(beams=3, length_penalty=1.5, channel_weight=0.2)
     asked = judge(small["translation"], translation, "translate", monkeypatch, **settings)
     assert asked == (["a b"], 3, 1.5, 0.2)
 
@@ -248,9 +258,9 @@ def test_a_translation_is_searched_for_as_asked(small, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"validation": {"backwards": 0.2, "beams": 1}}, "needs several beams"),
+        ({"validation": {"channel_weight": 0.2, "beams": 1}}, "needs beams of 2 or more"),
         (
-            {"validation": {"backwards": 0.2, "beams": 2}, "tokenizer": {"joint": False}},
+            {"validation": {"channel_weight": 0.2, "beams": 2}, "tokenizer": {"joint": False}},
             "needs one vocabulary for both languages",
         ),
     ],
@@ -263,38 +273,45 @@ def test_a_way_back_that_cannot_be_is_refused_before_training(tmp_path, changes,
 
 def test_a_text_is_continued_as_asked(small, monkeypatch):
     settings = dict(prompt="a b", sample_tokens=7, temperature=0.5, samples=2)
-    asked = judge(small["writing"], language_modeling, "continue_text", monkeypatch, **settings)
+    asked = judge(small["language-modeling"], language_modeling, "continue_text", monkeypatch, **settings)
     assert asked == ("a b", 7, 0.5, 0)
 
 
 def test_as_many_samples_as_were_asked_for(small_run, tmp_path):
     run = small_run(
-        "writing", tmp_path, validation={"samples": 2, "prompt": "a b", "sample_tokens": 3, "temperature": 0}
+        "language-modeling",
+        tmp_path,
+        validation={"samples": 2, "prompt": "a b", "sample_tokens": 3, "temperature": 0},
     )
     trained = Trained.load(run.folder)
     held = Held(data=None)  # pyright: ignore[reportArgumentType]
-    found = TASKS.find("writing").judge(trained, held, run.recipe.validation)
+    found = TASKS.find("language-modeling").judge(trained, held, run.recipe.validation)
     assert len(found.samples) == 2
     assert isinstance(run.model, Writer)
     greedy = run.model.complete("a b", temperature=0, max_tokens=3).text
     assert [sample.output for sample in found.samples] == [greedy] * 2
 
 
-@pytest.mark.parametrize("objective", ["translation", "writing", "masked", "classification"])
+@pytest.mark.parametrize(
+    "objective", ["translation", "language-modeling", "masked-language-modeling", "classification"]
+)
 def test_what_a_run_decides_of_training_reaches_the_trainer(objective, tmp_path):
-    changes = {"training": {"smoothing": 0.3, "tokens": 96, "seed": 5, "steps": 7, "body_rate": 0.5}}
+    training = {
+        "label_smoothing": 0.3, "batch_tokens": 32, "gradient_accumulation": 3, "seed": 5, "steps": 7
+    }  # fmt: skip
+    changes = {"training": training, "optimizer": {"backbone_lr_scale": 0.5}}
     small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
-    trainer = prepare(Recipe.load(objective, merged(small, changes)), tmp_path / "run").trainer
+    trainer = prepare(Recipe.load(RECIPES[objective], merged(small, changes)), tmp_path / "run").trainer
     assert trainer.module.smoothing == 0.3
     source = trainer.source.state()
     assert (source["tokens"], source["seed"]) == (96, 5)
-    assert (trainer.settings.steps, trainer.settings.body_rate) == (7, 0.5)
+    assert (trainer.settings.steps, trainer.settings.optimizer.backbone_lr_scale) == (7, 0.5)
 
 
-@pytest.mark.parametrize("objective", ["translation", "writing", "classification"])
+@pytest.mark.parametrize("objective", ["translation", "language-modeling", "classification"])
 def test_tokens_are_hidden_from_what_is_trained_on(objective, tmp_path):
     small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
-    recipe = Recipe.load(objective, merged(small, {"training": {"hide": 0.5}}))
+    recipe = Recipe.load(RECIPES[objective], merged(small, {"augment": {"word_dropout": 0.5}}))
     run = prepare(recipe, tmp_path / "run")
     mask = run.material.words.tokenizers.source.mask
     batch = run.trainer.source.next()
@@ -303,8 +320,8 @@ def test_tokens_are_hidden_from_what_is_trained_on(objective, tmp_path):
 
 
 def test_a_masked_model_hides_nothing_more():
-    with pytest.raises(SettingError, match="hide: a masked model's text has gaps already; leave it at 0"):
-        Recipe.load("masked", {"training": {"hide": 0.1}})
+    with pytest.raises(SettingError, match="word_dropout: masked-language-modeling has its own masks"):
+        Recipe.load("masked-language-model", {"augment": {"word_dropout": 0.1}})
 
 
 @pytest.mark.parametrize("objective", ["translation", "classification"])
@@ -312,8 +329,8 @@ def test_what_is_trained_on_is_respelled(objective, tmp_path):
     small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
 
     def tokens_of_a_text(share, name):
-        changes = {"training": {"respell": share}, "tokenizer": {"kind": "bpe", "vocabulary": 300}}
-        recipe = Recipe.load(objective, merged(small, changes))
+        changes = {"augment": {"bpe_dropout": share}, "tokenizer": {"kind": "bpe", "vocabulary": 300}}
+        recipe = Recipe.load(RECIPES[objective], merged(small, changes))
         side = "source_keys" if objective == "translation" else "keys"
         batches = list(prepare(recipe, tmp_path / name).trainer.source)
         return sum(getattr(batch, side).sum() for batch in batches) / sum(batch.rows for batch in batches)
@@ -324,7 +341,7 @@ def test_what_is_trained_on_is_respelled(objective, tmp_path):
 def test_the_last_epochs_are_spelled_as_learned(tmp_path):
     small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
     changes = {
-        "training": {"respell": 0.5, "respell_epochs": 1},
+        "augment": {"bpe_dropout": 0.5, "bpe_dropout_epochs": 1},
         "tokenizer": {"kind": "bpe", "vocabulary": 300},
     }
     source = prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run").trainer.source
@@ -333,45 +350,47 @@ def test_the_last_epochs_are_spelled_as_learned(tmp_path):
 
 
 def test_epochs_of_respelling_need_a_share():
-    with pytest.raises(SettingError, match="respell_epochs: no tokens are broken up; set respell too"):
-        Recipe.load("translation", {"training": {"respell_epochs": 3}})
+    with pytest.raises(SettingError, match="bpe_dropout_epochs needs bpe_dropout above 0"):
+        Recipe.load("translation", {"augment": {"bpe_dropout_epochs": 3}})
 
 
-@pytest.mark.parametrize("objective", ["masked", "writing"])
+@pytest.mark.parametrize("objective", ["masked-language-modeling", "language-modeling"])
 def test_other_objectives_do_not_respell(objective):
-    with pytest.raises(SettingError, match=f"respell: {objective} scores the tokens"):
-        Recipe.load(objective, {"training": {"respell": 0.1}})
+    with pytest.raises(SettingError, match=f"bpe_dropout is for .*, not {objective}"):
+        Recipe.load(RECIPES[objective], {"augment": {"bpe_dropout": 0.1}})
 
 
 def test_pairs_are_learned_both_ways(tmp_path):
     small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
-    recipe = Recipe.load("translation", merged(small, {"training": {"both_ways": 1}}))
+    recipe = Recipe.load("translation", merged(small, {"augment": {"bidirectional_epochs": 1}}))
     run = prepare(recipe, tmp_path / "run")
     counts = [sum(batch.rows for batch in run.trainer.source) for _ in range(2)]
     assert counts == [2 * len(run.material.train), len(run.material.train)]
-    recipe = Recipe.load("translation", merged(small, {"training": {"both_ways": "always"}}))
+    recipe = Recipe.load("translation", merged(small, {"augment": {"bidirectional_epochs": "all"}}))
     run = prepare(recipe, tmp_path / "always")
     counts = [sum(batch.rows for batch in run.trainer.source) for _ in range(3)]
     assert counts == [2 * len(run.material.train)] * 3
 
 
-@pytest.mark.parametrize("objective", ["masked", "writing", "classification"])
+@pytest.mark.parametrize("objective", ["masked-language-modeling", "language-modeling", "classification"])
 def test_other_objectives_have_one_way_alone(objective):
-    with pytest.raises(SettingError, match=f"both_ways: {objective} has no pairs to turn round"):
-        Recipe.load(objective, {"training": {"both_ways": 1}})
-    with pytest.raises(SettingError, match=f"backwards: {objective} has no way back"):
-        Recipe.load(objective, {"validation": {"backwards": 0.1}})
+    with pytest.raises(SettingError, match=f"bidirectional_epochs is for translation, not for {objective}"):
+        Recipe.load(RECIPES[objective], {"augment": {"bidirectional_epochs": 1}})
+    with pytest.raises(SettingError, match=f"channel_weight is for translation, not for {objective}"):
+        Recipe.load(RECIPES[objective], {"validation": {"channel_weight": 0.1}})
 
 
 @pytest.mark.parametrize("epochs", ["allways", -1, 2.5, True])
 def test_pairs_are_turned_round_for_epochs_or_always(epochs):
-    with pytest.raises(SettingError, match=r"both_ways \(.*\) must be a number of first epochs, or always"):
-        Recipe.load("translation", {"training": {"both_ways": epochs}})
+    with pytest.raises(
+        SettingError, match=r"bidirectional_epochs \(.*\) must be a number of first epochs, or all"
+    ):
+        Recipe.load("translation", {"augment": {"bidirectional_epochs": epochs}})
 
 
 def test_agreement_reaches_what_is_trained(tmp_path):
     small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
-    changes = {"training": {"agree": 2.5}, "model": {"dropout": 0.1}}
+    changes = {"training": {"r_drop": 2.5}, "model": {"dropout": 0.1}}
     run = prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run")
     assert run.trainer.module.agreement == 2.5
     without = Recipe.load("translation", merged(small, merged(changes, {"model": {"dropout": 0.0}})))
@@ -380,6 +399,6 @@ def test_agreement_reaches_what_is_trained(tmp_path):
 
 
 def test_only_so_many_sentences_are_translated(files):
-    material = read("translation", {**files, "held_out": 0.5}, validation={"sentences": 3})
+    material = read("translation", {**files, "validation_split": 0.5}, validation={"sentences": 3})
     assert len(material.valid.examples) == 3
     assert read("translation", files, validation={"sentences": 0}).valid.examples == []

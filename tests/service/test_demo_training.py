@@ -18,9 +18,10 @@ from regard.service.studio import make_studio
 
 API = "/studio/api/"
 SMALL = {
-    "training": {"steps": 12, "tokens": 512, "validate_every": 12, "keep_weights_every": 6, "threads": 1},
+    "training": {"steps": 12, "batch_tokens": 512, "threads": 1},
+    "checkpoints": {"snapshot_every": 6},
     "model": {"layers": 1, "width": 16, "heads": 2, "feed_forward_width": 16, "context": 32},
-    "validation": {"sentences": 2},
+    "validation": {"validate_every": 12, "sentences": 2},
 }
 # Stands for the process that trains: it has done five of ten steps, and ends when its stdin does.
 FAKE = """

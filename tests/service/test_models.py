@@ -121,7 +121,7 @@ def test_the_demo_is_offered_untrained(empty_cache):
 def test_a_built_in_model_appears_when_it_is_trained(empty_cache, demo_run):
     from regard.demo.story.model_store import find_demo_folder
 
-    models = open_models(["demo", "demo-writing", "demo"])
+    models = open_models(["demo", "demo-language-model", "demo"])
     assert [card["state"] for card in models.cards()] == ["untrained", "untrained"]
     shutil.copytree(demo_run, empty_cache / "demo")
     facts = {"name": "demo", "fingerprint": find_demo_folder("demo").fingerprint, "words": ["the"]}

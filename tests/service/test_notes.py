@@ -45,7 +45,7 @@ def test_what_is_written_is_not_called_strange(sides):
 
 
 def test_the_writing_model_reads_its_target(sides):
-    notes = DemoNotes({"name": "demo-writing", "words": WORDS})
+    notes = DemoNotes({"name": "demo-language-model", "words": WORDS})
     assert notes.strange(sides("target", "The canal"))
     assert notes.glosses(sides("target", "The animal"), None) == {}
 

@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 SIZE = {"layers": 2, "width": 48, "heads": 4, "feed_forward_width": 96, "context": 128}
-TRAINING = {"tokens": 1024, "rate": 0.01, "warmup": 5, "seed": 1, "threads": 1}
+TRAINING = {"batch_tokens": 1024, "seed": 1, "threads": 1}
+RATES = {"optimizer": {"learning_rate": 0.01}, "schedule": {"warmup_steps": 5}}
 TRANSLATION = {
-    "training": {**TRAINING, "steps": 120, "validate_every": 60, "keep_weights_every": 30},
+    **RATES,
+    "training": {**TRAINING, "steps": 120},
     "model": SIZE,
-    "validation": {"sentences": 2},
+    "checkpoints": {"snapshot_every": 30},
+    "validation": {"validate_every": 60, "sentences": 2},
 }
 WRITING = {
-    "training": {**TRAINING, "steps": 30, "validate_every": 30, "keep_weights_every": 10},
+    **RATES,
+    "training": {**TRAINING, "steps": 30},
     "model": SIZE,
+    "checkpoints": {"snapshot_every": 10},
+    "validation": {"validate_every": 30},
     "tokenizer": {"vocabulary": 600},
 }
 READ = [
@@ -27,7 +33,7 @@ LABELS = ["bad", "fair", "good"]
 
 def make_models(folder: Path) -> dict[str, Path]:
     """A translating, a writing, a gap-filling and a classifying model, each in a folder of its name."""
-    demos = {"translation": ("demo", TRANSLATION), "writing": ("demo-writing", WRITING)}
+    demos = {"translation": ("demo", TRANSLATION), "writing": ("demo-language-model", WRITING)}
     made = {name: _train(folder / name, *how) for name, how in demos.items()}
     made["masked"] = _build(folder / "masked", {"output": "masked", "head_bias": True}, {})
     made["classes"] = _build(folder / "classes", {"output": "classes", "classes": 3}, {"labels": LABELS})

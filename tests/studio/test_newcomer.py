@@ -18,15 +18,10 @@ from .watching import visitor
 pytestmark = pytest.mark.xdist_group("browser")
 STEPS = 400  # long enough for the page to ask in between, on a machine that is busy with others
 SMALL = {
-    "training": {
-        "steps": STEPS,
-        "tokens": 512,
-        "validate_every": STEPS,
-        "keep_weights_every": STEPS // 2,
-        "threads": 1,
-    },
+    "training": {"steps": STEPS, "batch_tokens": 512, "threads": 1},
+    "checkpoints": {"snapshot_every": STEPS // 2},
     "model": {"layers": 1, "width": 16, "heads": 2, "feed_forward_width": 16, "context": 32},
-    "validation": {"sentences": 2},
+    "validation": {"validate_every": STEPS, "sentences": 2},
 }
 
 

@@ -51,8 +51,8 @@ def labelled(count: int = 8, seed: int = 0) -> LabelledBatch:
 
 KINDS = {
     "translation": (parallel, {}),
-    "writing": (text, dict(family="decoder-only")),
-    "masked": (masked, dict(family="encoder-only", output="masked", head_bias=True)),
+    "language-modeling": (text, dict(family="decoder-only")),
+    "masked-language-modeling": (masked, dict(family="encoder-only", output="masked", head_bias=True)),
     "classification": (labelled, dict(family="encoder-only", output="classes", classes=3)),
 }
 

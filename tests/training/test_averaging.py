@@ -10,12 +10,12 @@ from torch import nn
 
 from regard.errors import CheckpointError, UnknownName
 from regard.training.averaging import AVERAGES, swapped_in
-from regard.training.settings import TrainingSettings
+from regard.training.settings import AveragingSettings
 
 
 def follow(name: str, values: list[float], **changes):
     parameter = nn.Parameter(torch.zeros(2))
-    average = AVERAGES.find(name)({"w": parameter}, TrainingSettings(average=name, **changes))
+    average = AVERAGES.find(name)({"w": parameter}, AveragingSettings(name=name, **changes))
     for step, value in enumerate(values, 1):
         parameter.data.fill_(value)
         average.update(step)
@@ -23,7 +23,7 @@ def follow(name: str, values: list[float], **changes):
 
 
 def test_ema_starts_at_the_first_weights_and_follows_slower_and_slower():
-    average, _ = follow("ema", [1.0, 3.0, 5.0], average_decay=0.15)
+    average, _ = follow("ema", [1.0, 3.0, 5.0], ema_decay=0.15)
     expected = 1.0
     for count, value in ((1, 3.0), (2, 5.0)):
         decay = min(0.15, (1 + count) / (10 + count))
@@ -32,9 +32,9 @@ def test_ema_starts_at_the_first_weights_and_follows_slower_and_slower():
 
 
 def test_last_is_the_mean_of_the_last_marks():
-    average, _ = follow("last", [1, 2, 3, 4, 5, 6, 7], average_last=2, average_every=2)
+    average, _ = follow("last", [1, 2, 3, 4, 5, 6, 7], last=2, every=2)
     assert average.weights()["w"].tolist() == [5.0, 5.0]
-    assert follow("last", [1], average_every=2)[0].weights() == {}
+    assert follow("last", [1], every=2)[0].weights() == {}
 
 
 def test_none_has_no_weights_of_its_own():
@@ -44,7 +44,7 @@ def test_none_has_no_weights_of_its_own():
 
 @pytest.mark.parametrize("name", AVERAGES)
 def test_state_goes_out_and_in(name):
-    values, changes = [1.0, 2.0, 3.0, 4.0], dict(average_last=2, average_every=1)
+    values, changes = [1.0, 2.0, 3.0, 4.0], dict(last=2, every=1)
     straight, _ = follow(name, [*values, 9.0], **changes)
     first, _ = follow(name, values, **changes)
     second, parameter = follow(name, [], **changes)

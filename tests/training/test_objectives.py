@@ -34,7 +34,9 @@ def plainly(kind: str, model, batch) -> tuple[torch.Tensor, np.ndarray]:
     logits = model(torch.tensor(batch.input), Mask(keys=torch.tensor(batch.keys)))
     if kind == "classification":
         return logits, batch.labels
-    return logits, np.where(batch.chosen if kind == "masked" else batch.keys, batch.output, -100)
+    return logits, np.where(
+        batch.chosen if kind == "masked-language-modeling" else batch.keys, batch.output, -100
+    )
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -72,7 +74,7 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
     before = objective(batch)[0]
     changes = {}
     for name, array in vars(batch).items():
-        keys = batch._masks.get(name)
+        keys = batch._widths.get(name)
         if keys and array.dtype != bool:
             changes[name] = np.where(getattr(batch, keys), array, 7)
     after = objective(dataclasses.replace(batch, **changes))[0]
@@ -80,7 +82,8 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
 
 
 @pytest.mark.parametrize(
-    ("kind", "batch"), [("translation", parallel()), ("writing", text()), ("masked", masked())]
+    ("kind", "batch"),
+    [("translation", parallel()), ("language-modeling", text()), ("masked-language-modeling", masked())],
 )
 def test_only_scored_places_reach_the_head(kind, batch, monkeypatch):
     from regard.training import objectives
@@ -154,8 +157,8 @@ def test_agreement_needs_dropout(kind):
 
 
 def test_an_objective_says_which_model_it_needs():
-    with pytest.raises(SettingError, match="writing needs a model of family decoder-only"):
-        build_objective("writing", build_model(tiny()))
+    with pytest.raises(SettingError, match="language-modeling needs a model of family decoder-only"):
+        build_objective("language-modeling", build_model(tiny()))
     with pytest.raises(UnknownName, match="did you mean translation"):
         build_objective("translating", build_model(tiny()))
     with pytest.raises(SettingError, match="smoothing"):

@@ -25,6 +25,7 @@ from regard.training.optimizers import (
 )
 from regard.training.settings import TrainingSettings
 
+from . import toy
 from .conftest import KINDS, parallel, tiny
 
 
@@ -41,7 +42,7 @@ def with_gradients(module: nn.Module, seed: int = 0) -> nn.Module:
 
 
 def settings(**changes) -> TrainingSettings:
-    return TrainingSettings(**{"optimizer": "muon", **changes})
+    return toy.settings(**{"optimizer": "muon", **changes})
 
 
 def by_reference(matrix: torch.Tensor) -> torch.Tensor:
@@ -196,7 +197,7 @@ from torch import nn
 from regard.training.optimizers import build_optimizer
 from regard.training.settings import TrainingSettings
 module = nn.Linear(2, 2)
-optimizer = build_optimizer(module, TrainingSettings(optimizer={optimizer!r}))
+optimizer = build_optimizer(module, TrainingSettings(optimizer={{"name": {optimizer!r}}}))
 module.weight.sum().backward()
 optimizer.step()
 optimizer.load_state_dict(optimizer.state_dict())
@@ -218,11 +219,11 @@ def test_roles_of_the_three_families():
     assert found["encoder.blocks.0.attention.projections.bias"] == "plain"
     assert found["decoder.blocks.1.around_cross.norm.weight"] == "plain"
     assert "head.weight" not in found  # one with the embedding
-    assert roles("writing", tie_head=False, positions="learned")["head.weight"] == "weight"
-    assert roles("writing", positions="learned")["target.positions.weight"] == "table"
+    assert roles("language-modeling", tie_head=False, positions="learned")["head.weight"] == "weight"
+    assert roles("language-modeling", positions="learned")["target.positions.weight"] == "table"
     assert roles("classification", segments=2)["source.segments"] == "table"
     assert roles("classification")["head.classify.weight"] == "weight"
-    assert roles("masked")["head.transform.weight"] == "weight"
+    assert roles("masked-language-modeling")["head.transform.weight"] == "weight"
 
 
 def test_fused_projections_and_gates_are_split():
@@ -236,7 +237,7 @@ def test_fused_projections_and_gates_are_split():
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_only_weights_decay(name):
-    module = objective("writing", tie_head=False)
+    module = objective("language-modeling", tie_head=False)
     for parameter in module.parameters():
         parameter.grad = torch.zeros_like(parameter)
     before = {part.name: part.parameter.detach().clone() for part in parts_of(module)}
@@ -250,7 +251,7 @@ def test_only_weights_decay(name):
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_embeddings_decay_where_asked(name):
-    module = objective("writing", positions="learned")  # the head's weight is the embedding
+    module = objective("language-modeling", positions="learned")  # the head's weight is the embedding
     for parameter in module.parameters():
         parameter.grad = torch.zeros_like(parameter)
     before = {part.name: part.parameter.detach().clone() for part in parts_of(module)}
@@ -268,7 +269,7 @@ def test_embeddings_decay_where_asked(name):
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_without_a_decay_of_embeddings_groups_are_as_ever(name):
     """A run saved before there was one goes on."""
-    module = objective("writing", positions="learned")
+    module = objective("language-modeling", positions="learned")
     groups = build_optimizer(module, settings(optimizer=name, weight_decay=0.5)).param_groups
     assert [group["weight_decay"] for group in groups] == [0.5, 0.0]
     by_id = {id(part.parameter): part.role for part in parts_of(module)}
@@ -281,7 +282,7 @@ def test_without_a_decay_of_embeddings_groups_are_as_ever(name):
 def test_body_and_head_have_rates_of_their_own(name):
     module = objective("classification")
     optimizer = build_optimizer(
-        module, settings(optimizer=name, body_rate=0.1, head_rate=2.0, matrix_rate=0.5)
+        module, settings(optimizer=name, backbone_lr_scale=0.1, head_lr_scale=2.0, muon_lr_scale=0.5)
     )
     set_rate(optimizer, 1.0)
     rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}

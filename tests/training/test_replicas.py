@@ -107,7 +107,7 @@ def test_dropout_draws_where_it_is_told():
 
 def test_a_run_with_two_workers_is_that_with_two_pieces():
     losses = []
-    for cut in ({"workers": 2}, {"accumulate": 2}):
+    for cut in ({"replicas": 2}, {"gradient_accumulation": 2}):
         trainer = toy.trainer(None, {"steps": 30, "optimizer": "muon", **cut}, dropout=0.0)
         trainer.train()
         losses.append(list(trainer.progress.losses))
@@ -125,8 +125,8 @@ def test_an_accelerator_needs_one(caplog):
 
 
 def test_workers_and_the_compiler_exclude_each_other():
-    with pytest.raises(SettingError, match="workers"):
-        TrainingSettings(workers=2, compile=True)
+    with pytest.raises(SettingError, match="replicas"):
+        TrainingSettings(replicas=2, compile=True)
 
 
 def test_python_hands_its_lock_over_sooner_while_they_work():

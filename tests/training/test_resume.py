@@ -51,16 +51,16 @@ def straight(out: Path, **values) -> Trainer:
 
 
 MODES = {
-    "adamw, ema": {"average": "ema", "accumulate": 3},
-    "muon, last": {"optimizer": "muon", "average": "last", "average_every": 3, "average_last": 2},
-    "muon, none": {"optimizer": "muon", "schedule": "cosine", "accumulate": 2},
-    "muon, two workers": {"optimizer": "muon", "workers": 2, "accumulate": 2},
+    "adamw, ema": {"averaging": "ema", "gradient_accumulation": 3},
+    "muon, last": {"optimizer": "muon", "averaging": "last", "every": 3, "last": 2},
+    "muon, none": {"optimizer": "muon", "schedule": "cosine", "gradient_accumulation": 2},
+    "muon, two replicas": {"optimizer": "muon", "replicas": 2, "gradient_accumulation": 2},
 }
 
 
 @posix
 def test_runs_of_one_and_of_two_processes_end_bit_equal(tmp_path):
-    values = {"steps": 22, "save_every": 4, "validate_every": 3, "keep_last": 3, **MODES["adamw, ema"]}
+    values = {"steps": 22, "save_every": 4, "validate_every": 3, "keep_checkpoints": 3, **MODES["adamw, ema"]}
     assert program(tmp_path / "a", values).returncode == 0
     ended = program(tmp_path / "b", values, "--kill-after", "13", str(int(signal.SIGTERM)), "1")
     assert (ended.returncode, ended.stderr.count("\n")) == (143, 1)
@@ -93,7 +93,7 @@ def test_every_kind_of_state_is_taken_up_bit_equal(tmp_path, mode, at):
 @posix
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_inside_an_accumulated_step_discards_what_was_begun(tmp_path, number):
-    values = {"steps": 9, "accumulate": 4, "average": "ema"}
+    values = {"steps": 9, "gradient_accumulation": 4, "averaging": "ema"}
     before = signal.getsignal(number)
     whole = straight(tmp_path / "a", **values)
     trainer = toy.trainer(tmp_path / "b", values)
@@ -180,7 +180,7 @@ def test_a_hangup_that_is_ignored_stays_ignored(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork there")
 def test_a_run_killed_at_any_instant_resumes_by_itself(tmp_path):
-    values = {"steps": 10**6, "save_every": 1, "validate_every": None, "average": "ema"}
+    values = {"steps": 10**6, "save_every": 1, "validate_every": None, "averaging": "ema"}
     ended = program(tmp_path, values, "--kill-at-random", "12", "7")
     found = [json.loads(line) for line in ended.stdout.splitlines()]
     assert [one["code"] for one in found] == [0] * 12, ended.stderr
@@ -190,7 +190,7 @@ def test_a_run_killed_at_any_instant_resumes_by_itself(tmp_path):
 
 @posix
 def test_a_signal_breaks_a_validation_off_and_it_is_made_good(tmp_path):
-    values = {"steps": 9, "validate_every": 4, "average": "ema"}
+    values = {"steps": 9, "validate_every": 4, "averaging": "ema"}
     whole = straight(tmp_path / "a", **values)
     trainer = toy.trainer(tmp_path / "b", values)
 
@@ -282,7 +282,7 @@ def names(folder: Path) -> list[str]:
 
 @posix
 def test_what_later_steps_left_is_set_aside_and_removed_when_they_are_passed(tmp_path):
-    values = {"steps": 9, "save_every": 3, "keep_weights_every": 3, "keep_last": 9, "validate_every": None}
+    values = {"steps": 9, "save_every": 3, "snapshot_every": 3, "keep_checkpoints": 9, "validate_every": None}
     first = straight(tmp_path, **values)
     last = contents(first.saves.path(9))
     again = toy.trainer(tmp_path, values, [toy.kill_after(4, signal.SIGTERM)])
@@ -308,9 +308,9 @@ def test_what_later_steps_left_is_set_aside_and_removed_when_they_are_passed(tmp
 
 
 def test_snapshots_of_another_trajectory_are_never_mixed_in(tmp_path):
-    values = {"steps": 9, "save_every": 3, "keep_weights_every": 2, "keep_last": 9, "validate_every": None}
+    values = {"steps": 9, "save_every": 3, "snapshot_every": 2, "keep_checkpoints": 9, "validate_every": None}
     first = straight(tmp_path, **values)
-    again = toy.trainer(tmp_path, {**values, "steps": 7, "keep_weights_every": 4, "rate": 0.01})
+    again = toy.trainer(tmp_path, {**values, "steps": 7, "snapshot_every": 4, "learning_rate": 0.01})
     again.resume(first.saves.path(3))
     again.train()
     assert names(tmp_path / "weights") == ["step-00000000", "step-00000002", "step-00000004"]
@@ -333,7 +333,7 @@ def test_another_tokenizer_is_refused(tmp_path):
     trainer = toy.trainer(tmp_path, {})
     other = Tokenizers.joint(Tokenizer.train(["z y x"], kind="word"))
     changed = Trainer(
-        trainer.module, trainer.source, trainer.settings, tmp_path, tokenizers=other, purpose="translation"
+        trainer.module, trainer.source, trainer.settings, tmp_path, tokenizers=other, task="translation"
     )
     with pytest.raises(CheckpointError, match="another tokenizer: fingerprint"):
         changed.resume()
@@ -341,22 +341,33 @@ def test_another_tokenizer_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 2}, {"optimizer": "muon"}, {"average": "ema"}, {"accumulate": 2}, {"freeze": ["head.*"]}],
+    [
+        {"seed": 2},
+        {"optimizer": "muon"},
+        {"averaging": "ema"},
+        {"gradient_accumulation": 2},
+        {"freeze": ["head.*"]},
+    ],
 )
 def test_settings_that_make_another_run_are_refused_with_a_diff(tmp_path, change):
     straight(tmp_path)
     name = next(iter(change))
-    with pytest.raises(CheckpointError, match=f"other settings: {name} .*, now .*may change steps, rate"):
+    with pytest.raises(
+        CheckpointError, match=rf"other settings: {name}\b.*, now .*may change steps, max_grad"
+    ):
         toy.trainer(tmp_path, change).resume()
 
 
 def test_what_may_change_does(tmp_path, caplog):
     straight(tmp_path)
     values = dict(
-        steps=12, rate=0.01, schedule="linear", warmup=1, final_rate=0.1, clip=None, weight_decay=0.1,
-        validate_every=1, patience=5, save_every=1, keep_last=4, keep_weights_every=6,
+        steps=12, learning_rate=0.01, schedule="linear", warmup_steps=1, min_lr_ratio=0.1, max_grad_norm=None,
+        weight_decay=0.1, validate_every=1, early_stopping_patience=5, save_every=1, keep_checkpoints=4,
+        snapshot_every=6,
     )  # fmt: skip
-    assert {*values, "compile"} == set(MAY_CHANGE)
+    assert {*values, "compile"} == {
+        "schedule" if name == "schedule.name" else name.rpartition(".")[2] for name in MAY_CHANGE
+    }
     trainer = toy.trainer(tmp_path, values)
     with caplog.at_level(logging.INFO, "regard.training"):
         assert trainer.resume()
@@ -501,7 +512,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     (newest / "training.json").write_text(json.dumps({**told, "format": 9}), encoding="utf-8")
     (newest / "manifest.json").unlink()
     atomic_folders.seal(newest)
-    with pytest.raises(CheckpointError, match="of format 9; this regard reads 1"):
+    with pytest.raises(CheckpointError, match="has format 9, and this version reads up to 2"):
         toy.trainer(tmp_path, {}).resume()
 
 
@@ -526,7 +537,7 @@ def test_a_state_that_makes_no_sense_is_one_line(tmp_path, change):
 
 @pytest.mark.parametrize("at", [3, 4, 5])
 def test_patience_goes_on_counting_after_a_resume(tmp_path, at):
-    values = {"steps": 50, "validate_every": 1, "save_every": 1, "patience": 4}
+    values = {"steps": 50, "validate_every": 1, "save_every": 1, "early_stopping_patience": 4}
     found = iter([3.0, 2.0, *(5.0,) * 50])  # the second validation is the best
 
     def validate(module):

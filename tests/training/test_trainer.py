@@ -53,7 +53,9 @@ def test_how_a_step_is_cut_changes_nothing(optimizer):
     seen: dict[int, list[StepDone]] = {}
     for parts in (1, 2, 8):
         events: list = []
-        settings = TrainingSettings(steps=4, accumulate=parts, optimizer=optimizer, clip=None, warmup=2)
+        settings = toy.settings(
+            steps=4, gradient_accumulation=parts, optimizer=optimizer, max_grad_norm=None, warmup_steps=2
+        )
         torch.manual_seed(0)
         Trainer(Translation(build_model(tiny())), Mixed(), settings, observers=[events.append]).train()
         seen[parts] = steps_of(events)
@@ -69,7 +71,7 @@ def test_a_step_is_that_of_the_mean_loss():
     module, events = Translation(build_model(tiny())), []
     loss, tokens = module(Mixed().next())
     gradients = torch.autograd.grad(loss / tokens, list(module.parameters()))
-    settings = TrainingSettings(steps=1, accumulate=3, clip=0.01)
+    settings = toy.settings(steps=1, gradient_accumulation=3, max_grad_norm=0.01)
     Trainer(module, Mixed(), settings, observers=[events.append]).train()
     assert events[0].tokens == tokens
     assert events[0].loss == pytest.approx(loss.item() / tokens, rel=1e-6)
@@ -111,8 +113,8 @@ class Points:
 
 
 def test_any_module_learns_from_any_source_and_goes_on(tmp_path):
-    settings = TrainingSettings(
-        steps=150, rate=0.1, warmup=0, schedule="linear", weight_decay=0.0, save_every=50
+    settings = toy.settings(
+        steps=150, learning_rate=0.1, warmup_steps=0, schedule="linear", weight_decay=0.0, save_every=50
     )
     straight = Line()
     Trainer(straight, Points(), settings, tmp_path / "a").train()
@@ -126,9 +128,9 @@ def test_any_module_learns_from_any_source_and_goes_on(tmp_path):
 
 @pytest.mark.parametrize(("task", "limit"), [("copy", 1.02), ("sort", 1.03)])
 def test_toy_tasks_are_learned_in_seconds(task, limit):
-    settings = TrainingSettings(
-        steps=260, rate=0.01, warmup=20, schedule="linear", optimizer="muon", weight_decay=0.0,
-        validate_every=None, average="ema", average_decay=0.95,
+    settings = toy.settings(
+        steps=260, learning_rate=0.01, warmup_steps=20, schedule="linear", optimizer="muon", weight_decay=0.0,
+        validate_every=None, averaging="ema", ema_decay=0.95,
     )  # fmt: skip
     validate = toy.held_out_loss(task)
     found: list[Validation] = []
@@ -145,7 +147,7 @@ def test_toy_tasks_are_learned_in_seconds(task, limit):
 
 def test_events_tell_what_happened(tmp_path):
     events: list = []
-    run(tmp_path, [events.append], steps=6, validate_every=4, save_every=3, keep_weights_every=5)
+    run(tmp_path, [events.append], steps=6, validate_every=4, save_every=3, snapshot_every=5)
     steps = steps_of(events)
     assert [event.step for event in steps] == [1, 2, 3, 4, 5, 6]
     assert all(event.tokens_per_second > 0 and 0 <= event.padding < 1 for event in steps)
@@ -165,7 +167,9 @@ def test_there_is_one_wait_for_the_device_in_a_step(monkeypatch):
         monkeypatch.setattr(
             torch.Tensor, name, lambda self, real=real, name=name: waits.append(name) or real(self)
         )
-    trainer = toy.trainer(None, {"steps": 3, "accumulate": 2, "average": "ema", "optimizer": "muon"})
+    trainer = toy.trainer(
+        None, {"steps": 3, "gradient_accumulation": 2, "averaging": "ema", "optimizer": "muon"}
+    )
     trainer.validate = None
     trainer.train()
     assert waits == ["tolist"] * 3
@@ -175,13 +179,13 @@ def test_a_validation_leaves_no_trace_in_training():
     losses = []
     for every in (None, 1):
         events: list = []
-        run(None, [events.append], steps=6, validate_every=every, average="ema")
+        run(None, [events.append], steps=6, validate_every=every, averaging="ema")
         losses.append([event.loss for event in steps_of(events)])
     assert losses[0] == losses[1]
 
 
 def test_the_module_is_back_in_training_after_a_validation_that_fails():
-    trainer = toy.trainer(None, {"steps": 4, "validate_every": 2, "average": "ema"})
+    trainer = toy.trainer(None, {"steps": 4, "validate_every": 2, "averaging": "ema"})
 
     def fail(module):
         assert not module.training
@@ -211,7 +215,7 @@ def watching(values, higher=False):
     ],
 )
 def test_patience_counts_validations_without_a_better_one(values, higher, best, last):
-    trainer = toy.trainer(None, {"steps": 50, "validate_every": 1, "patience": 3})
+    trainer = toy.trainer(None, {"steps": 50, "validate_every": 1, "early_stopping_patience": 3})
     trainer.validate = watching(values, higher)
     outcome = trainer.train()
     assert (outcome.reason, outcome.step) == ("patience", last)
@@ -253,12 +257,12 @@ def test_weights_that_overflow_are_not_saved(tmp_path):
 
 
 def test_a_checkpoint_is_a_model_that_can_be_used(tmp_path):
-    trainer, outcome = run(tmp_path, steps=10, average="ema", keep_weights_every=4)
+    trainer, outcome = run(tmp_path, steps=10, averaging="ema", snapshot_every=4)
     model = load_model(trainer.saves.path(10))
     averaged = trainer.average.weights()
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, averaged[f"model.{name}"])
-    assert read_folder(outcome.best_folder).purpose == "translation"
+    assert read_folder(outcome.best_folder).task == "translation"
     assert trainer.saves.kept() == [0, 4, 8]
     assert read_folder(tmp_path / "weights" / "step-00000004").tokenizer_files == ["tokenizer.json"]
 
@@ -266,7 +270,9 @@ def test_a_checkpoint_is_a_model_that_can_be_used(tmp_path):
 @pytest.mark.parametrize("keep", [2, 3])
 def test_the_last_and_the_best_are_kept_exactly(tmp_path, keep):
     values = [5, 1, 4, 4, 4, 4, 0.5, 3, 3, 3, 3]
-    trainer = toy.trainer(tmp_path, {"steps": 11, "validate_every": 1, "save_every": 2, "keep_last": keep})
+    trainer = toy.trainer(
+        tmp_path, {"steps": 11, "validate_every": 1, "save_every": 2, "keep_checkpoints": keep}
+    )
     trainer.validate = watching(values)
     seen = []
     trainer.observers.append(
@@ -289,15 +295,18 @@ def test_a_run_is_not_started_over_another(tmp_path):
 def test_settings_explain_what_is_wrong():
     with pytest.raises(SettingError, match="unknown setting 'step'; did you mean steps"):
         TrainingSettings(step=3)
-    with pytest.raises(SettingError, match="warmup"):
-        TrainingSettings(schedule="cosine", warmup=10, steps=5)
-    with pytest.raises(SettingError, match="keep_last"):
-        TrainingSettings(keep_last=1)
-    for name in ("optimizer", "schedule", "average"):
-        with pytest.raises(UnknownName, match=f"unknown {name}"):
+    with pytest.raises(SettingError, match="warmup_steps"):
+        toy.settings(schedule="cosine", warmup_steps=10, steps=5)
+    with pytest.raises(SettingError, match="keep_checkpoints"):
+        toy.settings(keep_checkpoints=1)
+    for name, idea in (("optimizer", "optimizer"), ("schedule", "schedule"), ("averaging", "average")):
+        with pytest.raises(UnknownName, match=f"unknown {idea}"):
             toy.trainer(None, {name: "nothing"})
-    assert TrainingSettings.read({"betas": [0.8, 0.9], "freeze": ["encoder.*"]}).betas == (0.8, 0.9)
-    assert set(MAY_CHANGE) <= set(TrainingSettings.model_fields)
+    read = TrainingSettings.read({"optimizer": {"betas": [0.8, 0.9]}, "freeze": ["encoder.*"]})
+    assert (read.optimizer.betas, read.freeze) == ((0.8, 0.9), ("encoder.*",))
+    for name in MAY_CHANGE:
+        table, _, key = name.rpartition(".")
+        assert key in (toy.TABLES[table] if table else TrainingSettings).model_fields
 
 
 def test_what_is_frozen_does_not_move_in_a_run():
@@ -336,17 +345,22 @@ def test_with_a_compiler_every_block_is_compiled(monkeypatch):
 def test_resuming_is_told(tmp_path):
     run(tmp_path, steps=5)
     events: list = []
-    trainer = toy.trainer(tmp_path, {"steps": 8, "rate": 0.002}, [events.append])
+    trainer = toy.trainer(tmp_path, {"steps": 8, "learning_rate": 0.002}, [events.append])
     assert trainer.resume()
     assert events == [
-        Resumed(5, tmp_path / "checkpoints" / "step-00000005", ["steps 5, now 8", "rate 0.001, now 0.002"], 5)
+        Resumed(
+            5,
+            tmp_path / "checkpoints" / "step-00000005",
+            ["steps 5, now 8", "optimizer.learning_rate 0.001, now 0.002"],
+            5,
+        )
     ]
     assert trainer.train().step == 8
 
 
 @pytest.mark.parametrize("average", ["ema", "last"])
 def test_validation_sees_the_averaged_weights_and_training_its_own(average):
-    changes = {"average": average, "average_decay": 0.5, "average_every": 1, "average_last": 3}
+    changes = {"averaging": average, "ema_decay": 0.5, "every": 1, "last": 3}
     trainer = toy.trainer(None, {"steps": 6, "validate_every": 3, **changes})
     seen: list[dict[str, torch.Tensor]] = []
 

@@ -25,7 +25,7 @@ from regard.text.tokenizer import Tokenizer, Tokenizers
 from regard.training.checkpoint_manager import CheckpointManager
 from regard.training.events import StepDone, Validation
 from regard.training.objectives import Translation
-from regard.training.settings import TrainingSettings
+from regard.training.settings import LoopSettings, TrainingSettings
 from regard.training.trainer import Trainer
 
 LETTERS = "a b c d e f g h i j"
@@ -44,6 +44,13 @@ def pairs(task: str, count: int, seed: int, longest: int = 6) -> tuple[Data, Tok
     targets = [sorted(one) if task == "sort" else one for one in sources]
     data = Data({"source": Sequences.of(sources), "target": Sequences.of(targets)})
     return data, Tokenizers.joint(words)
+
+
+TABLES = {
+    name: type(field.default)
+    for name, field in TrainingSettings.model_fields.items()
+    if name not in LoopSettings.model_fields
+}
 
 
 def batches(task: str = "copy", count: int = 200, tokens: int = 128, seed: int = 1) -> Batches:
@@ -75,11 +82,25 @@ def held_out_loss(task: str = "copy"):
     return validate
 
 
+def settings(**values) -> TrainingSettings:
+    """Settings by the names of their fields alone; a text for a table is the name of its variant."""
+    nested: dict = {}
+    for key, value in values.items():
+        if key in LoopSettings.model_fields:
+            nested[key] = value
+        elif key in TABLES:
+            nested.setdefault(key, {})["name"] = value
+        else:
+            (table,) = (name for name, owner in TABLES.items() if key in owner.model_fields)
+            nested.setdefault(table, {})[key] = value
+    return TrainingSettings(**nested)
+
+
 def trainer(out: Path | None, values: dict, observers=(), **model) -> Trainer:
-    settings = TrainingSettings(**{"steps": 10, "warmup": 2, "save_every": 5, "validate_every": 4, **values})
+    chosen = settings(**{"steps": 10, "warmup_steps": 2, "save_every": 5, "validate_every": 4, **values})
     tokenizers = Tokenizers.joint(tokenizer())
     return Trainer(
-        module(**model), batches(), settings, out, held_out_loss(), observers, tokenizers, "translation"
+        module(**model), batches(), chosen, out, held_out_loss(), observers, tokenizers, "translation"
     )
 
 

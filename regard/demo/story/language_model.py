@@ -21,13 +21,13 @@ TEMPERATURES = (0.0, 0.8, 1.5)
 LONGEST = 24  # tokens of a completion
 MOST_WORDS = 8  # of the sentence that is completed a word at a time
 NEXT = (
-    ('regard complete demo-writing "My cat"', "the model at work"),
+    ('regard complete demo-language-model "My cat"', "the model at work"),
     ("regard demo", "a model that translates"),
-    ("regard train writing --text FILE", "your own text"),
+    ("regard train language-model --text FILE", "your own text"),
 )
 
 
-def tell_writing(board: Board, demo: Demo) -> None:
+def tell_language_model(board: Board, demo: Demo) -> None:
     """The whole story of a model that goes on writing."""
     board.title("A word at a time")
     board.say(f"“{FOX} …” goes on with the likeliest word each time; behind it, what else might have come:")

@@ -17,7 +17,7 @@ from regard.demo.story.promises import PROMISES, Verdict
 from regard.errors import UsageError
 from regard.inspection.render.board import COLOURS, Board
 
-WRITING = "writing"
+LANGUAGE_MODEL = "language-model"
 SAMPLES = 3  # pairs of each family that --show-corpus prints
 
 
@@ -25,7 +25,7 @@ SAMPLES = 3  # pairs of each family that --show-corpus prints
 class Request:
     """Which model is meant, what is asked of it, and how its answer is given."""
 
-    what: str | None = None  # "writing", a sentence to translate, or nothing: the whole story
+    what: str | None = None  # "language-model", a sentence to translate, or nothing: the whole story
     reverse: bool = False
     fresh: bool = False
     check: bool = False
@@ -34,19 +34,21 @@ class Request:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def is_writing(self) -> bool:
+    def is_language_model(self) -> bool:
         """Whether the model that goes on writing is meant."""
-        return self.what == WRITING
+        return self.what == LANGUAGE_MODEL
 
     def demo_folder(self) -> DemoFolder:
         """Where the model is, or will be."""
-        if self.is_writing and (self.reverse or self.check):
-            raise UsageError("demo writing goes neither with --reverse nor with --check; leave that out")
+        if self.is_language_model and (self.reverse or self.check):
+            raise UsageError(
+                "demo language-model goes neither with --reverse nor with --check; leave that out"
+            )
         if self.check and self.what is not None:
             raise UsageError("--check goes with the whole story; leave the sentence out")
         if self.as_json and not self.check:
             raise UsageError("--json goes with --check; add it, or use regard translate demo TEXT --json")
-        name = "demo-writing" if self.is_writing else "demo-reverse" if self.reverse else "demo"
+        name = "demo-language-model" if self.is_language_model else "demo-reverse" if self.reverse else "demo"
         return find_demo_folder(name, self.out, self.settings)
 
 
@@ -54,15 +56,15 @@ def show(request: Request, begun: float | None = None) -> int:
     """Do what was asked and give the exit code; `begun` is when the command started."""
     begun = time.perf_counter() if begun is None else begun
     demo_folder = request.demo_folder()
-    from regard.demo.story.language_model import tell_writing
+    from regard.demo.story.language_model import tell_language_model
     from regard.demo.story.sentence import show_own
     from regard.demo.story.telling import tell
     from regard.demo.story.training import obtain
 
     demo = obtain(demo_folder, request.fresh or request.check)
     board = Board(Console(theme=COLOURS, highlight=False, stderr=request.as_json))
-    if request.is_writing:
-        tell_writing(board, demo)
+    if request.is_language_model:
+        tell_language_model(board, demo)
     elif request.what is not None:
         show_own(board, demo.model, demo.facts, request.what)
     else:

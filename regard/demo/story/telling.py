@@ -48,7 +48,7 @@ NEXT = {
         ("regard studio", "all of it on a page, to click"),
         ('regard translate demo "I am a student"', "the model at work"),
         ("regard demo --reverse", "French to English"),
-        ("regard demo writing", "a model that writes on"),
+        ("regard demo language-model", "a model that writes on"),
         ("regard demo --show-corpus", "what it learned from"),
         ("regard train translation --source A --target B", "two files of your own"),
     ),

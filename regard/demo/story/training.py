@@ -66,14 +66,14 @@ def _train(demo_folder: DemoFolder, show: bool) -> None:
         begun, run, sentences = time.perf_counter(), work / "run", sentences_for(demo_folder)
         recipe = Recipe.load(RECIPES[demo_folder.name], dict(demo_folder.settings))
         (work / "text").mkdir()
-        write = write_english if recipe.objective == "writing" else write_pairs
+        write = write_english if recipe.task == "language-modeling" else write_pairs
         files = write(sentences, work / "text")
         prepared = prepare(recipe.changed({"data": _named(files, work / "text")}), run)
         _finish(prepared, demo_folder, show)
         known: dict[str, Any] = {"name": demo_folder.name, "fingerprint": demo_folder.fingerprint}
         known |= {"steps": recipe.training.steps, "pairs": len(sentences.train)}
         known |= {"seconds": time.perf_counter() - begun, "words": sorted(_read_words(sentences))}
-        if recipe.objective == "translation":
+        if recipe.task == "translation":
             known |= asdict(judge(load_for("translate", run), sentences)) | {
                 "links": list(map(asdict, links_of(sentences)))
             }

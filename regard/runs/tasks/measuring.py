@@ -19,11 +19,11 @@ from regard.text.scores import Score, bits_per_character, perplexity
 
 _TASKS: dict[str, Task] = {
     "translation": TranslationTask(),
-    "writing": WritingTask(),
-    "masked": MaskedTask(),
+    "language-modeling": WritingTask(),
+    "masked-language-modeling": MaskedTask(),
     "classification": ClassificationTask(),
 }
-TASKS: Registry[Task] = Registry("objective", _TASKS)
+TASKS: Registry[Task] = Registry("task", _TASKS)
 
 
 def measure(objective: nn.Module, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
@@ -35,7 +35,7 @@ def measure(objective: nn.Module, trained: Trained, held: Held, settings: Valida
     objective.eval()
     try:
         scores = _from_loss(objective, trained, held)
-        found = TASKS.find(trained.objective).judge(trained, held, settings)
+        found = TASKS.find(trained.task).judge(trained, held, settings)
     finally:
         objective.train(was_training)
     return replace(found, scores=[*scores, *found.scores])
@@ -44,11 +44,11 @@ def measure(objective: nn.Module, trained: Trained, held: Held, settings: Valida
 @torch.inference_mode()
 def _from_loss(objective: nn.Module, trained: Trained, held: Held) -> list[Score]:
     total, count = 0.0, 0
-    for batch in TASKS.find(trained.objective).in_order(held, trained.words, trained.context):
+    for batch in TASKS.find(trained.task).in_order(held, trained.words, trained.context):
         loss, tokens = objective(batch)
         total, count = total + float(loss), count + tokens
     scores = [Score("loss", total / max(1, count))]
-    if trained.objective != "classification":
+    if trained.task != "classification":
         scores.append(perplexity(total, count))
     if held.characters:
         scores.append(bits_per_character(total, held.characters))

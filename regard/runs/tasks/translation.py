@@ -75,7 +75,9 @@ class TranslationTask:
         if not held.examples:
             return Findings()
         sources = [pair.source for pair in held.examples]
-        outputs = translate(trained, sources, settings.beams, settings.length_penalty, settings.backwards)
+        outputs = translate(
+            trained, sources, settings.beams, settings.length_penalty, settings.channel_weight
+        )
         references = [pair.target for pair in held.examples]
         shown = list(zip(sources, outputs, references, strict=True))[: settings.samples]
         lowercase = trained.words.tokenizers.target.is_lowercase

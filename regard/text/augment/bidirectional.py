@@ -22,7 +22,7 @@ from regard.text.tokenizer import Tokenizers
 class Bidirectional(Augmentation):
     """Adds every pair with source and target exchanged, in the first `epochs`; 0 changes nothing."""
 
-    epochs: int | Literal["always"]
+    epochs: int | Literal["all"]
     tokenizers: Tokenizers
 
     def augment_data(self, data: Data) -> Data:
@@ -31,17 +31,17 @@ class Bidirectional(Augmentation):
             return data
         if not self.tokenizers.are_joint:
             raise SettingError(
-                f"both_ways ({self.epochs}) needs a joint vocabulary, and source and target have one each; "
-                "set tokenizer.joint to true, or both_ways to 0"
+                f"bidirectional_epochs ({self.epochs}) needs a joint vocabulary, not one for each side; "
+                "set tokenizer.joint to true, or bidirectional_epochs to 0"
             )
         source, target = data["source"], data["target"]
-        epochs = math.inf if self.epochs == "always" else self.epochs
+        epochs = math.inf if self.epochs == "all" else self.epochs
         columns = {
             **data.columns,
             "source": BidirectionalSequences(source.ids, source.offsets, source, target, epochs),
             "target": BidirectionalSequences(target.ids, target.offsets, target, source, epochs),
         }
-        return Data(columns, data.report, f"{data.identity} both ways {self.epochs}")
+        return Data(columns, data.report, f"{data.identity} bidirectional {self.epochs}")
 
 
 @dataclass(frozen=True, eq=False)

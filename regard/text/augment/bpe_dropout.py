@@ -55,7 +55,7 @@ class BPEDropout(Augmentation):
                 epochs=self.epochs,
             )
         until = f" until {self.epochs}" if self.epochs else ""
-        return Data(columns, data.report, f"{data.identity} respelled {self.rate}{until}")
+        return Data(columns, data.report, f"{data.identity} bpe_dropout {self.rate}{until}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def merged_parts(tokenizer: Tokenizer) -> np.ndarray:
     model = json.loads(tokenizer.to_json())["model"]
     if not model.get("merges"):
         raise SettingError(
-            "respell needs a tokenizer with merges; set tokenizer.kind to bpe, or respell to 0"
+            "bpe_dropout needs a tokenizer with merges; set tokenizer.kind to bpe, or bpe_dropout to 0"
         )
     parts = np.full((tokenizer.vocabulary, 2), _NOT_MERGED, np.int64)
     ids = model["vocab"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 SETTINGS = {
-    "training": {"steps": 20, "tokens": 512, "validate_every": 20, "keep_weights_every": 2, "threads": 1},
+    "training": {"steps": 20, "batch_tokens": 512, "threads": 1},
+    "checkpoints": {"snapshot_every": 2},
     "model": {"layers": 1, "width": 32, "feed_forward_width": 32, "context": 32},
-    "validation": {"sentences": 2},
+    "validation": {"validate_every": 20, "sentences": 2},
 }
 
 
@@ -22,8 +23,8 @@ def make_place():
 
     def make(folder, name="demo", **changes):
         used = {**SETTINGS, **changes}
-        if name != "demo-writing":
-            used["model"] = {"decoder_layers": 1, **used["model"]}
+        if name != "demo-language-model":
+            used["architecture"] = {"decoder_layers": 1}
         return DemoFolder(name, folder, used, pairs=4000)
 
     return make

@@ -43,7 +43,7 @@ def test_a_fingerprint_is_of_name_settings_grammar_and_recipe(tmp_path, monkeypa
     assert DemoFolder("demo", tmp_path / "elsewhere").fingerprint == first
     others = {
         DemoFolder("demo-reverse", tmp_path).fingerprint,
-        DemoFolder("demo-writing", tmp_path).fingerprint,
+        DemoFolder("demo-language-model", tmp_path).fingerprint,
     }
     others |= {DemoFolder("demo", tmp_path, {"training": {"steps": 1}}).fingerprint}
     others |= {DemoFolder("demo", tmp_path, pairs=1000).fingerprint}

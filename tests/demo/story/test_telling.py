@@ -16,7 +16,7 @@ from regard.demo.glossary import gloss
 from regard.demo.lectures import LECTURES, REVERSED
 from regard.demo.story import language_model, telling
 from regard.demo.story.corpus_files import families, show_samples
-from regard.demo.story.language_model import PROMPTS, tell_writing, word_by_word
+from regard.demo.story.language_model import PROMPTS, tell_language_model, word_by_word
 from regard.demo.story.links import TIRED, Finding, bank_meanings, find_heads
 from regard.demo.story.looks import share, show_finding, show_trials
 from regard.demo.story.promises import translate
@@ -193,8 +193,8 @@ def test_samples_show_every_family(make_place, tmp_path, paper):
 
 def test_the_writing_story_completes_at_three_temperatures(make_place, tmp_path, paper):
     board, written = paper
-    writer = obtain(make_place(tmp_path / "model", name="demo-writing"), show=False)
-    tell_writing(board, writer)
+    writer = obtain(make_place(tmp_path / "model", name="demo-language-model"), show=False)
+    tell_language_model(board, writer)
     for prompt in PROMPTS:
         assert prompt in written.getvalue()
     for temperature in (" 0", "0.8", "1.5"):

@@ -81,5 +81,5 @@ def test_other_epochs_have_another_identity(data, words):
 
 def test_separate_vocabularies_are_refused(data, words):
     apart = Tokenizers(words.source, Tokenizer.train(TARGETS, kind="word"))
-    with pytest.raises(SettingError, match=r"set tokenizer\.joint to true, or both_ways to 0"):
+    with pytest.raises(SettingError, match=r"set tokenizer\.joint to true, or bidirectional_epochs to 0"):
         Bidirectional(1, apart).augment_data(data)

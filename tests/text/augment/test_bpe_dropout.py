@@ -155,5 +155,5 @@ def test_it_resumes_with_the_same_draws(split, bpe):
 
 def test_a_tokenizer_without_merges_is_refused(data):
     words = Tokenizers.joint(Tokenizer.train(TEXTS, kind="word"))
-    with pytest.raises(SettingError, match=r"set tokenizer\.kind to bpe, or respell to 0"):
+    with pytest.raises(SettingError, match=r"set tokenizer\.kind to bpe, or bpe_dropout to 0"):
         BPEDropout(0.1, words, 100, 1).augment_data(data)
