@@ -34,11 +34,11 @@ from regard.bench.shapes import (
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.collate import ParallelBatch, TextBatch
-from regard.training.compiling import compile_blocks
 from regard.training.objectives import Objective, build_objective
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
-from regard.training.replicas import Workers
+from regard.training.replicas import Replicas
 from regard.training.settings import OptimizerSettings, TrainingSettings
+from regard.training.trainer import compile_blocks
 
 DROPOUT, SMOOTHING, RATE = 0.1, 0.1, 1e-4
 START = 2  # the start id of a target
@@ -109,7 +109,7 @@ class _Ours:
         self._settings = TrainingSettings(max_grad_norm=1.0)
 
     def implementation(self, compiled: bool = False, workers: int = 1) -> Implementation:
-        objective, working = self._make().train(), Workers(workers).__enter__()
+        objective, replicas = self._make().train(), Replicas(workers).__enter__()
         pieces = self._batch.split(workers)
         optimizer = build_optimizer(objective, self._settings)
         set_rate(optimizer, RATE)
@@ -117,16 +117,16 @@ class _Ours:
             compile_blocks(objective)
 
         def step() -> None:
-            learned = working.learn(objective, pieces)
-            count = sum(piece.count for piece in learned)
+            sums = replicas.backward(objective, pieces)
+            count = sum(part.count for part in sums)
             norm = scale_and_clip(gradients_of(optimizer), count, self._settings.max_grad_norm)
-            losses = [loss for piece in learned for loss in (piece.loss, piece.cross_entropy)]
+            losses = [loss for part in sums for loss in (part.loss, part.cross_entropy)]
             torch.stack([*losses, norm]).tolist()  # all are looked at, at every step
             optimizer.step()
             optimizer.zero_grad()
 
         setting = COMPILED if compiled else "" if workers == 1 else f"{workers} workers"
-        return Implementation(OURS, step, setting, close=lambda: working.__exit__(None, None, None))
+        return Implementation(OURS, step, setting, close=lambda: replicas.__exit__(None, None, None))
 
 
 def _implementations(ours: _Ours, peers: list[Peer], compiled: bool) -> list[Implementation]:

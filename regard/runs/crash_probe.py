@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
         witness = Witness(file.write)
         source: Any = run.trainer.source
         if ending[:1] == ["saving"]:
-            kill_while_saving(run.trainer.saves, int(ending[1]))
+            kill_while_saving(run.trainer.checkpoints, int(ending[1]))
             ending = []
         source.fetch = witness.watching(source.fetch, _ender(run.trainer, *map(int, ending)))
         try:

@@ -19,8 +19,7 @@ from regard.runs.run_folder import RunFolder
 from regard.runs.tables import RESUMABLE, DataTable
 from regard.runs.text_folder import TextFolder, key_of
 from regard.text.lines import find_files
-from regard.training.changes import Changes, differences, refused
-from regard.training.state import read_values
+from regard.training.state import Changes, differences, read_values, refused
 
 TRAINING_FILES = ("source", "target", "tsv", "text", "labelled")
 VALIDATION_FILES = ("valid_source", "valid_target", "valid")

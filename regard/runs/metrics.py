@@ -94,10 +94,12 @@ def _line(event: Event) -> str:
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     values = {"event": _NAMES[type(event)], "time": now, **asdict(event)}
     if isinstance(event, Validated):
-        found = values.pop("found")
-        # A perplexity may be infinite, which JSON has no word for.
-        scores = {name: value if math.isfinite(value) else None for name, value in found["scores"].items()}
-        values |= {"scores": scores, "watched": found["watched"], "samples": list(found["samples"])}
+        validation = values.pop("validation")
+        # A perplexity may be infinite, which JSON cannot represent.
+        scores = {
+            name: value if math.isfinite(value) else None for name, value in validation["scores"].items()
+        }
+        values |= {"scores": scores, "watched": validation["watched"], "samples": list(validation["samples"])}
     return json.dumps(values, ensure_ascii=False, default=str) + "\n"
 
 

@@ -87,7 +87,7 @@ def _kill_often(file: Path, folder: Path, kills: int, say: Callable[[str], None]
     """So many lives of a run, each ended while it saves; each must go on from the last good checkpoint."""
     saves, trace = CheckpointManager(folder / "interrupted"), folder / "interrupted.trace"
     for life in range(1, kills + 1):
-        good = saves.newest_good() if saves.checkpoints.is_dir() else None
+        good = saves.newest_good() if saves.checkpoint_folder.is_dir() else None
         reached = int(good.name.removeprefix("step-")) if good else 0
         seen = trace.stat().st_size if trace.exists() else 0
         say(f"life {life} of {kills}, from step {reached}, ended by SIGKILL while it saves")

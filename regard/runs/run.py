@@ -35,11 +35,10 @@ from regard.text.augment.bidirectional import Bidirectional
 from regard.text.augment.bpe_dropout import BPEDropout
 from regard.text.augment.word_dropout import WordDropout
 from regard.text.lines import Paths
-from regard.training.changes import Changes
 from regard.training.checkpoint_manager import CheckpointManager, megabytes
 from regard.training.events import Event, Observer, Resumed, Saved
 from regard.training.objectives import build_objective
-from regard.training.state import COPIES, read_config, seed_everything
+from regard.training.state import COPIES, Changes, read_config, seed_everything
 from regard.training.trainer import Outcome, Trainer
 
 log = logging.getLogger("regard.runs")

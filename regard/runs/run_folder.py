@@ -24,8 +24,7 @@ from regard.checkpoints.untrusted_files import read_json
 from regard.errors import CheckpointError, RegardError, TrainingError, UsageError
 from regard.runs.recipe import Recipe
 from regard.runs.tables import DataTable
-from regard.training.checkpoint_manager import NAME as LOCK
-from regard.training.checkpoint_manager import STEP, Lock, is_disk_full, no_room
+from regard.training.checkpoint_manager import LOCK, STEP, Lock, disk_full, is_disk_full
 
 # How tables are read, which a run knows.
 READING = {"format", "columns", "text_column", "label_column", "header", "lines"}
@@ -151,7 +150,7 @@ def full_disk_told(path: Path, needed: Callable[[], str]) -> Iterator[None]:
     except (RegardError, OSError) as error:
         if not is_disk_full(error):
             raise
-        raise TrainingError(no_room(path, needed())) from None
+        raise TrainingError(disk_full(path, needed())) from None
 
 
 def _locked(path: Path) -> Lock:

@@ -44,9 +44,9 @@ class TensorBoardEvents:
             for name, value in values.items():
                 self._writer.add_scalar(f"training/{name}", value, event.step)
         elif isinstance(event, Validated):
-            for name, value in event.found.scores.items():
+            for name, value in event.validation.scores.items():
                 self._writer.add_scalar(f"validation/{name}", value, event.step)
-            for number, sample in enumerate(event.found.samples):
+            for number, sample in enumerate(event.validation.samples):
                 self._writer.add_text(f"sample {number}", sample, event.step)
 
     def close(self) -> None:

@@ -6,36 +6,50 @@ B batch, S source positions, T target or text positions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from typing import ClassVar, Protocol, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
 from regard.text.tokenizer import Tokenizer
 
-BatchType = TypeVar("BatchType", bound="Batch")
+CHOSEN_SHARE = 0.15  # of all tokens, as in BERT
+MASKED_SHARE = 0.8  # of the chosen tokens
+RANDOM_SHARE = 0.1  # of the chosen tokens
 
 
-class Batch(Protocol):
-    """What all batches have: rows, predicted tokens, and a split into smaller batches."""
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Padded arrays with one row per example; `tokens` is the number of predictions in the loss."""
+
+    _masks: ClassVar[dict[str, str]] = {}  # the arrays that are padded, with the names of their masks
 
     @property
     def rows(self) -> int:
-        """The number of sequences."""
-        ...
+        """The number of examples."""
+        return len(getattr(self, fields(self)[0].name))
 
     @property
     def tokens(self) -> int:
         """The number of predictions in the loss."""
-        ...
+        raise NotImplementedError
 
-    def split(self: BatchType, parts: int) -> list[BatchType]:
-        """The rows in order, as at most `parts` batches with at least one row and no column of padding."""
-        ...
+    def split(self, parts: int) -> list[Self]:
+        """The rows in order, as at most `parts` batches; each is as wide as its longest row."""
+        indices = np.array_split(np.arange(self.rows), parts)
+        return [self._take(rows) for rows in indices if len(rows)]
+
+    def _take(self, rows: np.ndarray) -> Self:
+        arrays = {field.name: getattr(self, field.name)[rows] for field in fields(self)}
+        for name, array in arrays.items():
+            if array.ndim > 1:
+                mask = getattr(self, self._masks.get(name, name))[rows]
+                arrays[name] = array[:, : int(mask.sum(1).max())]
+        return replace(self, **arrays)
 
 
 @dataclass(frozen=True, eq=False)
-class ParallelBatch:
+class ParallelBatch(Batch):
     """Pairs: source ends with the end token, target_in begins with start, target_out is shifted by one."""
 
     source: np.ndarray  # B S
@@ -44,50 +58,32 @@ class ParallelBatch:
     target_out: np.ndarray  # B T
     target_keys: np.ndarray  # B T
 
-    _widths: ClassVar = {"source": "source_keys", "target_in": "target_keys", "target_out": "target_keys"}
-
-    @property
-    def rows(self) -> int:
-        """The number of pairs."""
-        return len(self.source)
+    _masks: ClassVar = {"source": "source_keys", "target_in": "target_keys", "target_out": "target_keys"}
 
     @property
     def tokens(self) -> int:
         """The number of target tokens."""
         return int(self.target_keys.sum())
 
-    def split(self, parts: int) -> list[ParallelBatch]:
-        """The rows in order, as at most `parts` batches."""
-        return _split(self, parts)
-
 
 @dataclass(frozen=True, eq=False)
-class TextBatch:
+class TextBatch(Batch):
     """Text for a language model: output is input shifted by one."""
 
     input: np.ndarray  # B T
     output: np.ndarray  # B T
     keys: np.ndarray  # B T
 
-    _widths: ClassVar = {"input": "keys", "output": "keys"}
-
-    @property
-    def rows(self) -> int:
-        """The number of windows."""
-        return len(self.input)
+    _masks: ClassVar = {"input": "keys", "output": "keys"}
 
     @property
     def tokens(self) -> int:
         """The number of predicted tokens."""
         return int(self.keys.sum())
 
-    def split(self, parts: int) -> list[TextBatch]:
-        """The rows in order, as at most `parts` batches."""
-        return _split(self, parts)
-
 
 @dataclass(frozen=True, eq=False)
-class MaskedBatch:
+class MaskedBatch(Batch):
     """Masked text: output is the unmasked text, of which only the chosen positions are predicted."""
 
     input: np.ndarray  # B T
@@ -95,46 +91,28 @@ class MaskedBatch:
     chosen: np.ndarray  # B T
     keys: np.ndarray  # B T
 
-    _widths: ClassVar = {"input": "keys", "output": "keys", "chosen": "keys"}
-
-    @property
-    def rows(self) -> int:
-        """The number of texts."""
-        return len(self.input)
+    _masks: ClassVar = {"input": "keys", "output": "keys", "chosen": "keys"}
 
     @property
     def tokens(self) -> int:
         """The number of chosen tokens."""
         return int(self.chosen.sum())
 
-    def split(self, parts: int) -> list[MaskedBatch]:
-        """The rows in order, as at most `parts` batches."""
-        return _split(self, parts)
-
 
 @dataclass(frozen=True, eq=False)
-class LabelledBatch:
+class LabelledBatch(Batch):
     """Texts between start and end, with the index of each label."""
 
     input: np.ndarray  # B T
     keys: np.ndarray  # B T
     labels: np.ndarray  # B
 
-    _widths: ClassVar = {"input": "keys"}
-
-    @property
-    def rows(self) -> int:
-        """The number of texts."""
-        return len(self.input)
+    _masks: ClassVar = {"input": "keys"}
 
     @property
     def tokens(self) -> int:
         """The number of labels."""
         return len(self.labels)
-
-    def split(self, parts: int) -> list[LabelledBatch]:
-        """The rows in order, as at most `parts` batches."""
-        return _split(self, parts)
 
 
 def collate_pairs(
@@ -188,28 +166,6 @@ def token_mask(sequences: Sequence[np.ndarray], extra: int = 0) -> np.ndarray:
     """True where a padded row has a token; `extra` special tokens are added to each sequence."""
     lengths = np.array([len(ids) + extra for ids in sequences], np.int64)
     return np.arange(lengths.max(initial=0)) < lengths[:, None]
-
-
-def _split(batch: BatchType, parts: int) -> list[BatchType]:
-    """Each part keeps the columns in which it has a token."""
-    batches: list[BatchType] = []
-    for rows in np.array_split(np.arange(batch.rows), parts):
-        if not len(rows):
-            continue
-        arrays: dict[str, np.ndarray] = {}
-        for field in fields(batch):  # pyright: ignore[reportArgumentType]
-            name = field.name
-            array = getattr(batch, name)[rows]
-            keys = batch._widths.get(name, name)  # pyright: ignore[reportAttributeAccessIssue]
-            width = int(getattr(batch, keys)[rows].sum(1).max()) if array.ndim > 1 else None
-            arrays[name] = array if width is None else array[:, :width]
-        batches.append(type(batch)(**arrays))
-    return batches
-
-
-CHOSEN_SHARE = 0.15  # of all tokens, as in BERT
-MASKED_SHARE = 0.8  # of the chosen tokens
-RANDOM_SHARE = 0.1  # of the chosen tokens
 
 
 def collate_masked(

@@ -1,4 +1,4 @@
-"""AdamW: Adam with a decay of its own (Loshchilov and Hutter 2019), one kernel for all parameters."""
+"""AdamW: Adam with decoupled weight decay (Loshchilov and Hutter 2019), one kernel for all parameters."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.optim.optimizer import Optimizer
 
 
 class AdamW(Optimizer):
-    """torch's AdamW, without its compiler.
+    """torch's AdamW without the import of torch's compiler.
 
-    torch's own classes keep the compiler out of these methods, and import it for that the first time one is
-    called, which takes as long as importing torch. Here they are called as they are written.
+    torch decorates these methods to exclude them from compilation, and the first call imports the compiler,
+    which takes as long as importing torch. Here they are undecorated.
     """
 
     add_param_group = unwrap(Optimizer.add_param_group)
@@ -71,7 +71,7 @@ class AdamW(Optimizer):
         )
 
     def state_of(self, parameter: Tensor, *slots: str, counted: bool = False) -> dict[str, Tensor]:
-        """What is remembered of a parameter; zeros at first."""
+        """The state of a parameter; zeros at first."""
         state = self.state[parameter]
         if not state:
             state.update({slot: torch.zeros_like(parameter) for slot in slots})

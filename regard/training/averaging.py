@@ -1,6 +1,6 @@
-"""Weights averaged over training, which are often better than the last ones.
+"""Weight averaging over training; averaged weights are often better than the last ones.
 
-An average watches the parameters and holds tensors of its own; what it holds can be saved and taken up.
+An average reads the parameters after each step and has its own tensors, which checkpoints save.
 """
 
 from __future__ import annotations
@@ -20,108 +20,112 @@ Parameters = Mapping[str, nn.Parameter]
 
 
 class Average(Protocol):
-    """What the Trainer asks of any average."""
+    """An average as the Trainer uses it."""
 
     def update(self, step: int) -> None:
-        """Take in the parameters as they are after this step."""
+        """Include the parameters after this step."""
         ...
 
     def weights(self) -> dict[str, Tensor]:
-        """The averaged weights by name; empty where there are none, and the trained ones serve."""
+        """The averaged weights by name; empty if the trained weights are to be used."""
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Everything held, by name."""
+        """All tensors by name, for a checkpoint."""
         ...
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Hold again what `state` gave."""
+        """Continue from a saved state."""
         ...
 
 
 class NoAverage:
-    """The trained weights themselves."""
+    """No averaging: the trained weights are used."""
 
     def __init__(self, parameters: Parameters, settings: AveragingSettings):
         pass
 
     def update(self, step: int) -> None:
-        """Nothing is taken in."""
+        """Nothing to update."""
 
     def weights(self) -> dict[str, Tensor]:
-        """None: the trained ones serve."""
+        """Empty: the trained weights are used."""
         return {}
 
     def state(self) -> dict[str, Tensor]:
-        """Nothing is held."""
+        """No tensors."""
         return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing is held."""
+        """Nothing to restore."""
 
 
 class ExponentialAverage:
-    """Each step moves the average a little towards the weights; step n keeps at most (1 + n) / (10 + n)."""
+    """An exponential moving average; the decay of update n is at most (1 + n) / (10 + n)."""
 
     def __init__(self, parameters: Parameters, settings: AveragingSettings):
         self.parameters, self.decay = parameters, settings.ema_decay
-        self.held: dict[str, Tensor] = {}
+        self.averaged: dict[str, Tensor] = {}
         self.count = 0
 
     def update(self, step: int) -> None:
-        """Move towards the parameters."""
-        now = [parameter.detach() for parameter in self.parameters.values()]
-        if not self.held:
-            self.held = {name: one.clone() for name, one in zip(self.parameters, now, strict=True)}
+        """Move the average towards the parameters."""
+        current = [parameter.detach() for parameter in self.parameters.values()]
+        if not self.averaged:
+            self.averaged = dict(zip(self.parameters, (tensor.clone() for tensor in current), strict=True))
         decay = min(self.decay, (1 + self.count) / (10 + self.count))
-        _foreach_lerp_(list(self.held.values()), now, 1 - decay)
+        _foreach_lerp_(list(self.averaged.values()), current, 1 - decay)
         self.count += 1
 
     def weights(self) -> dict[str, Tensor]:
         """The average itself, not a copy."""
-        return dict(self.held)
+        return dict(self.averaged)
 
     def state(self) -> dict[str, Tensor]:
-        """The average, and how many steps went into it."""
-        return {**self.held, "count": torch.tensor(self.count)} if self.held else {}
+        """The average and the number of updates."""
+        return {**self.averaged, "count": torch.tensor(self.count)} if self.averaged else {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a saved average."""
-        held = dict(state)
-        self.count = int(held.pop("count", torch.tensor(0)))
-        self.held = _matching(held, self.parameters)
+        """Continue from a saved average."""
+        tensors = dict(state)
+        self.count = int(tensors.pop("count", torch.tensor(0)))
+        self.averaged = _matching(tensors, self.parameters)
 
 
 class LastAverage:
-    """The mean of the weights at the last few marks, all of which are held."""
+    """The mean of the last few states of the weights, one every `every` steps; all are in memory."""
 
     def __init__(self, parameters: Parameters, settings: AveragingSettings):
         self.parameters, self.last, self.every = parameters, settings.last, settings.every
-        self.held: list[dict[str, Tensor]] = []  # the oldest first
+        self.copies: list[dict[str, Tensor]] = []  # the oldest first
 
     def update(self, step: int) -> None:
-        """At a mark, take in a copy and let the oldest go."""
+        """Add a copy of the parameters every `every` steps and drop the oldest."""
         if step % self.every == 0:
             copy = {name: parameter.detach().clone() for name, parameter in self.parameters.items()}
-            self.held = [*self.held, copy][-self.last :]
+            self.copies = [*self.copies, copy][-self.last :]
 
     def weights(self) -> dict[str, Tensor]:
-        """The mean of what is held."""
-        if not self.held:
+        """The mean of the copies."""
+        if not self.copies:
             return {}
-        return {name: torch.stack([one[name] for one in self.held]).mean(0) for name in self.parameters}
+        return {name: torch.stack([copy[name] for copy in self.copies]).mean(0) for name in self.parameters}
 
     def state(self) -> dict[str, Tensor]:
         """Every copy, numbered from the oldest."""
-        return {f"{number}/{name}": t for number, held in enumerate(self.held) for name, t in held.items()}
+        return {
+            f"{number}/{name}": tensor
+            for number, copy in enumerate(self.copies)
+            for name, tensor in copy.items()
+        }
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Hold the saved copies again."""
+        """Continue from saved copies."""
         copies: dict[int, dict[str, Tensor]] = {}
         for name, tensor in state.items():
             number, _, rest = name.partition("/")
             copies.setdefault(int(number) if number.isdecimal() else 0, {})[rest] = tensor
-        self.held = [_matching(copies[number], self.parameters) for number in sorted(copies)]
+        self.copies = [_matching(copies[number], self.parameters) for number in sorted(copies)]
 
 
 AVERAGES: Registry[Callable[[Parameters, AveragingSettings], Average]] = Registry(
@@ -131,7 +135,7 @@ AVERAGES: Registry[Callable[[Parameters, AveragingSettings], Average]] = Registr
 
 @contextmanager
 def swapped_in(parameters: Parameters, weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """Let the parameters have these values for a while; nothing is copied."""
+    """A context in which the parameters have these values; nothing is copied."""
     trained = {name: parameters[name].data for name in weights}
     try:
         for name, tensor in weights.items():
@@ -142,7 +146,8 @@ def swapped_in(parameters: Parameters, weights: Mapping[str, Tensor]) -> Iterato
             parameters[name].data = tensor
 
 
-def _matching(held: dict[str, Tensor], parameters: Parameters) -> dict[str, Tensor]:
-    if held and {n: t.shape for n, t in held.items()} != {n: p.shape for n, p in parameters.items()}:
+def _matching(saved: dict[str, Tensor], parameters: Parameters) -> dict[str, Tensor]:
+    shapes = {name: parameter.shape for name, parameter in parameters.items()}
+    if saved and {name: tensor.shape for name, tensor in saved.items()} != shapes:
         raise CheckpointError("the saved averages are not those of this model; start a new run")
-    return {name: held[name].to(parameters[name].device) for name in held and parameters}
+    return {name: saved[name].to(parameters[name].device) for name in saved and parameters}

@@ -1,11 +1,11 @@
-"""The checkpoints of a run: which there are, which can be trusted, which are kept.
+"""The checkpoints of a run: writing, verifying and deleting them, and the lock of the run's folder.
 
-OUT/checkpoints/step-00000100/   a model folder and the training state beside it
-OUT/weights/step-00000100/       a model folder that is kept for good
-OUT/run.lock                     who writes here
+OUT/checkpoints/step-00000100/   a model folder with the training state
+OUT/weights/step-00000100/       a snapshot: a model folder that is never deleted
+OUT/run.lock                     the process that writes to the folder
 
-Where a run goes on from an earlier checkpoint, what later steps left in both folders is renamed to
-abandoned-step-N. It is removed once the run has a checkpoint of step N or later, or has come to its end.
+If a run resumes from an earlier checkpoint, the folders of later steps are renamed to abandoned-step-N. They
+are deleted when the run has a checkpoint of step N or later, or ends.
 """
 
 from __future__ import annotations
@@ -32,24 +32,26 @@ from regard.checkpoints.atomic_folders import (
 from regard.checkpoints.untrusted_files import check_manifest
 from regard.errors import CheckpointError, TrainingError
 
-NAME = "run.lock"
+LOCK = "run.lock"
 
 
 class Lock:
-    """Held from `acquire` to `release` on a folder that one process writes to; readers need none.
+    """A lock on a folder to which one process writes; readers need none.
 
-    The system itself holds the lock and lets it go when the process ends, so what a dead one left behind
-    is only a file. Who holds it stands in the file, for people.
+    It is a lock of the operating system, which releases it when the process ends. The file has the process
+    and host, for people.
     """
 
     def __init__(self, folder: Path):
-        self.path = folder / NAME
+        self.path = folder / LOCK
         self._file: FileIO | None = None
 
     def acquire(self) -> None:
-        """Take the lock, or say who has it."""
+        """Acquire the lock, or raise with its holder."""
         try:
-            file = self.path.open("ab+", buffering=0)  # a full disk must not fail its closing
+            file = self.path.open(
+                "ab+", buffering=0
+            )  # unbuffered, so that closing cannot fail on a full disk
         except OSError as error:
             raise cannot_write(self.path, error) from None
         try:
@@ -64,7 +66,7 @@ class Lock:
         self._write(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
 
     def release(self) -> None:
-        """Let the lock go; the file stays, empty."""
+        """Release the lock; the empty file stays."""
         if self._file is not None:
             self._write("")
             self._file.close()
@@ -75,23 +77,23 @@ class Lock:
         try:
             self._file.truncate(0)
             self._file.write(text.encode())
-        except OSError:  # a full disk; the lock holds all the same
+        except OSError:  # a full disk; the lock is held all the same
             pass
 
     def _holder(self) -> str:
         try:
-            told = json.loads(self.path.read_bytes())
-            return f"process {int(told['pid'])} on {told['host']}"
+            holder = json.loads(self.path.read_bytes())
+            return f"process {int(holder['pid'])} on {holder['host']}"
         except (OSError, ValueError, LookupError, TypeError):
             return "another process"
 
 
 def _lock(file: FileIO) -> None:
-    """Raise OSError where somebody else has it."""
+    """Lock a file; OSError if another process has it."""
     if os.name == "nt":
         import msvcrt
 
-        file.seek(1 << 30)  # beyond the text, which stays readable
+        file.seek(1 << 30)  # beyond the text, so that it stays readable
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
     else:
         import fcntl
@@ -107,23 +109,23 @@ STEP, ABANDONED = "step-", "abandoned-step-"
 
 
 class CheckpointManager:
-    """The checkpoints of one run folder. Writing needs `open`; looking does not."""
+    """The checkpoints of one run folder. Writing needs `open`; reading does not."""
 
     def __init__(self, out: Path):
         self.out = out
-        self.checkpoints, self.weights = out / "checkpoints", out / "weights"
+        self.checkpoint_folder, self.snapshot_folder = out / "checkpoints", out / "weights"
         self._lock = Lock(out)
 
     def open(self, needed: int) -> None:
-        """Become the one writer, with the certainty that a checkpoint of so many bytes can be written."""
-        room = f"a checkpoint needs about {megabytes(needed)}"
+        """Lock the folder for writing; raises if a checkpoint of `needed` bytes cannot be written."""
+        requirement = f"a checkpoint needs about {megabytes(needed)}"
         if _free(self.out) < needed:
-            raise TrainingError(no_room(self.out, room))
+            raise TrainingError(disk_full(self.out, requirement))
         try:
-            for folder in (self.checkpoints, self.weights):
+            for folder in (self.checkpoint_folder, self.snapshot_folder):
                 folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
-            for folder in (self.checkpoints, self.weights):
+            for folder in (self.checkpoint_folder, self.snapshot_folder):
                 remove_leftovers(folder)
                 probe = folder / f".unfinished-probe-{os.getpid()}"
                 write_file(probe, [b"x"])
@@ -131,71 +133,72 @@ class CheckpointManager:
         except OSError as error:
             self.close()
             if is_disk_full(error):
-                raise TrainingError(no_room(self.out, room)) from None
+                raise TrainingError(disk_full(self.out, requirement)) from None
             raise cannot_write(self.out, error) from None
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         self._lock.release()
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, in order; one whose replacement was cut short counts."""
-        return sorted({*_numbers(self.checkpoints, STEP), *_numbers(self.checkpoints, REPLACED + STEP)})
+        """The steps with a checkpoint, sorted; also those whose replacement was interrupted."""
+        return sorted(
+            {*_numbers(self.checkpoint_folder, STEP), *_numbers(self.checkpoint_folder, REPLACED + STEP)}
+        )
 
-    def kept(self) -> list[int]:
-        """The steps whose weights are kept for good, in order."""
-        return _numbers(self.weights, STEP)
+    def snapshots(self) -> list[int]:
+        """The steps with a snapshot of the weights, sorted."""
+        return _numbers(self.snapshot_folder, STEP)
 
     def path(self, step: int) -> Path:
-        """Where the checkpoint of a step is, or would be."""
-        return self.checkpoints / f"step-{step:08}"
+        """The path of a step's checkpoint, which may not exist."""
+        return self.checkpoint_folder / f"step-{step:08}"
 
     def save(self, step: int, write: Write) -> Path:
-        """A new checkpoint, written by `write`; one that stands there for this step is replaced."""
+        """Write a checkpoint with `write`; an existing one of this step is replaced."""
         return self._save(self.path(step), write)
 
-    def save_weights(self, step: int, write: Write) -> Path:
-        """A model folder that is kept for good."""
-        return self._save(self.weights / f"step-{step:08}", write)
+    def save_snapshot(self, step: int, write: Write) -> Path:
+        """Write a model folder that is never deleted."""
+        return self._save(self.snapshot_folder / f"step-{step:08}", write)
 
     def _save(self, target: Path, write: Write) -> Path:
-        if not target.parent.is_dir():  # whoever moved the run away does not want half of it back here
-            raise CheckpointError(f"{target.parent} has vanished; nothing can be saved there any more")
-        with new_folder(target, replace=True) as making:
-            write(making)
+        if not target.parent.is_dir():  # the run was moved; creating the folder would divide it
+            raise CheckpointError(f"{target.parent} does not exist any more; resume the run where it is now")
+        with new_folder(target, replace=True) as folder:
+            write(folder)
         return target
 
-    def prune(self, keep_last: int, best: int | None) -> None:
-        """Keep the last few and the best, and nothing else."""
-        steps = self.steps()
-        for step in steps[:-keep_last]:
+    def prune(self, keep: int, best: int | None) -> None:
+        """Delete all checkpoints except the newest `keep` and the best."""
+        for step in self.steps()[:-keep]:
             if step != best:
                 _remove(self.path(step))
 
     def newest_good(self) -> Path | None:
-        """The latest checkpoint without damage; for each damaged one that is passed over, a warning."""
+        """The newest undamaged checkpoint; each damaged one is logged as a warning."""
         for step in reversed(self.steps()):
             folder = readable_folder(self.path(step))
             try:
                 check_manifest(folder)
                 return folder
             except CheckpointError as error:
-                log.warning("%s; going back to the checkpoint before it", error)
+                log.warning("%s; trying the checkpoint before it", error)
         return None
 
     def abandon_after(self, step: int) -> None:
-        """Set aside what later steps left: a run that goes on from this one makes it anew."""
-        for folder in (self.checkpoints, self.weights):
+        """Rename the folders of later steps; the resumed run writes them again."""
+        for folder in (self.checkpoint_folder, self.snapshot_folder):
             for later in _numbers(folder, STEP):
                 if later > step:
-                    path, aside = folder / f"{STEP}{later:08}", folder / f"{ABANDONED}{later:08}"
-                    shutil.rmtree(aside, ignore_errors=True)
-                    path.rename(aside)
-                    log.warning("%s is later than step %d and now called %s", path, step, aside.name)
+                    path, abandoned = folder / f"{STEP}{later:08}", folder / f"{ABANDONED}{later:08}"
+                    shutil.rmtree(abandoned, ignore_errors=True)
+                    path.rename(abandoned)
+                    log.warning("%s is later than step %d and was renamed to %s", path, step, abandoned.name)
 
     def remove_abandoned(self, step: int | None = None) -> None:
-        """Remove what was set aside, of steps up to this one or of all."""
-        for folder in (self.checkpoints, self.weights):
+        """Delete the renamed folders of steps up to this one, or all."""
+        for folder in (self.checkpoint_folder, self.snapshot_folder):
             for abandoned in _numbers(folder, ABANDONED):
                 if step is None or abandoned <= step:
                     _remove(folder / f"{ABANDONED}{abandoned:08}")
@@ -209,12 +212,12 @@ def _numbers(folder: Path, prefix: str) -> list[int]:
 def _remove(folder: Path) -> None:
     try:
         remove_folder(folder)
-    except OSError as error:  # it costs room, not the run
+    except OSError as error:  # the run can continue
         log.warning("cannot remove %s: %s", folder, error.strerror or error)
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was made of, says that the disk or a quota is full."""
+    """Whether an error or one of its causes is that the disk or a quota is full."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
@@ -222,20 +225,20 @@ def is_disk_full(error: BaseException | None) -> bool:
     return False
 
 
-def no_room(folder: Path, needed: str) -> str:
-    """The message about a disk that is full: what is needed, and where."""
+def disk_full(folder: Path, requirement: str) -> str:
+    """The message about a full disk."""
     return (
-        f"the disk of {folder} has {megabytes(_free(folder))} left, and {needed}; "
-        "free the disk, or choose another folder"
+        f"the disk of {folder} has {megabytes(_free(folder))} left, and {requirement}; "
+        "free disk space, or choose another folder"
     )
 
 
 def megabytes(size: int) -> str:
-    """A size as people read it."""
+    """A size in megabytes, as text."""
     return f"{size / 1e6:,.1f} MB" if size < 1e8 else f"{size / 1e6:,.0f} MB"
 
 
 def _free(folder: Path) -> int:
-    """How many bytes are free where a folder is, or will be."""
-    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    """Free bytes on the disk of a folder, which may not exist."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free

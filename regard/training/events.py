@@ -1,4 +1,4 @@
-"""What happens in training, told to whoever observes: a display, a log, a report."""
+"""The events of training, which observers receive: the display, the metrics, the report."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class StepDone:
-    """One update of the weights; losses are means over its tokens."""
+    """One update of the weights; losses are means over the tokens of the step."""
 
     step: int
     epoch: int
-    loss: float  # what is minimised, with label smoothing and agreement
+    loss: float  # what is minimised, with label smoothing and R-Drop
     rate: float
     gradient_norm: float  # before clipping
     tokens: int
     seconds: float
-    padding: float | None  # the share of cells in this epoch's batches that hold no token
-    cross_entropy: float  # the plain loss, the quantity that validation calls loss
+    padding: float | None  # share of cells without a token in the batches of this epoch
+    cross_entropy: float  # without label smoothing and R-Drop; comparable with the loss of validation
 
     @property
     def tokens_per_second(self) -> float:
-        """How many predictions were learned from in a second."""
+        """Predictions in the loss per second."""
         return self.tokens / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What a validation found: figures by name, the one to watch, and some texts to read."""
+    """The result of a validation: scores by name, the one to monitor, and sample texts."""
 
     scores: dict[str, float]
     watched: str = "loss"
@@ -39,11 +39,11 @@ class Validation:
 
     @property
     def value(self) -> float:
-        """The figure to watch."""
+        """The monitored score."""
         return self.scores[self.watched]
 
     def beats(self, best: float | None) -> bool:
-        """Whether it is better than the best so far; NaN and infinity never are."""
+        """Whether it is better than the best so far; NaN and infinity are not."""
         if not math.isfinite(self.value) or best is None:
             return math.isfinite(self.value)
         return self.value > best if self.higher_is_better else self.value < best
@@ -51,24 +51,24 @@ class Validation:
 
 @dataclass(frozen=True)
 class Validated:
-    """The model was validated after this step."""
+    """The model was validated after a step."""
 
     step: int
-    found: Validation
+    validation: Validation
     is_best: bool
     seconds: float
 
 
 @dataclass(frozen=True)
 class Saving:
-    """A checkpoint is about to be written; what an observer holds back must reach the disk first."""
+    """A checkpoint is about to be written; observers must flush their files first."""
 
     step: int
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A checkpoint, or weights that are kept for good, stand in this folder."""
+    """A checkpoint or a snapshot of the weights was written to a folder."""
 
     step: int
     path: Path
@@ -77,17 +77,17 @@ class Saved:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training goes on from a checkpoint, with these settings changed."""
+    """Training resumes from a checkpoint, with these changes of settings."""
 
     step: int
     path: Path
     changes: Sequence[str]
-    validated: int  # the step of the latest validation that the checkpoint knows of
+    validated: int  # step of the latest validation in the checkpoint
 
 
 @dataclass(frozen=True)
 class Finished:
-    """Training is over, and why: "steps", "patience" or "signal"."""
+    """Training ended; the reason is "steps", "patience" or "signal"."""
 
     step: int
     reason: str

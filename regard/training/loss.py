@@ -1,19 +1,19 @@
-"""The loss: how surprised the model was by each next word, with the logits of few rows held at a time.
+"""Cross-entropy with label smoothing and R-Drop, with the logits of one chunk of rows in memory at a time.
 
 N rows, D width, V vocabulary, C rows of a chunk.
 
-Label smoothing (section 5.4) follows torch: of the target's probability a share `smoothing` is taken and
-spread evenly over all V words, the right one included. A row's loss is then, with z its logits,
+Label smoothing e (section 5.4) is defined as in torch: a share e of the target's probability is spread evenly
+over all V tokens, including the target. The loss of a row with logits z is
 
-    logsumexp(z) - (1 - smoothing) z[target] - smoothing mean(z)
+    logsumexp(z) - (1 - e) z[target] - e mean(z)
 
-Agreement (R-Drop, Liang et al. 2021): where the rows are two passes over the same text, whose dropout
-differs, the distributions p and q of a place are pulled together by
+R-Drop (Liang et al. 2021) computes every row twice with different dropout. The distributions p and q of the
+two passes add, with weight r,
 
-    agreement / 2 (KL(p, q) + KL(q, p))
+    r / 2 (KL(p, q) + KL(q, p))
 
-Both change the loss that is minimised. The cross-entropy without them, which can be compared with that of
-validation, is noted for whoever observes it.
+Both change the loss that is minimised. `observed_cross_entropy` gives the cross-entropy without them, which
+is comparable with the loss of validation.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from regard.errors import UsageError
+from regard.errors import SettingError, UsageError
+from regard.model.outputs import LMHead
+from regard.text.batches import BatchType
 
-HELD_LOGITS = 1 << 20  # 4 MB in float32, about what stays in a processor's cache
+CHUNK_LOGITS = 1 << 20  # 4 MB in float32, about the size of a processor's cache
 
 _observed: ContextVar[list[Tensor] | None] = ContextVar("observed", default=None)
 
 
 @contextmanager
 def observed_cross_entropy() -> Iterator[list[Tensor]]:
-    """A list that gets the summed cross-entropy of each loss inside, without smoothing and agreement."""
+    """A list that receives the summed cross-entropy of each loss in the context."""
     sums: list[Tensor] = []
     token = _observed.set(sums)
     try:
@@ -45,11 +49,45 @@ def observed_cross_entropy() -> Iterator[list[Tensor]]:
         _observed.reset(token)
 
 
-def note_cross_entropy(losses: Tensor) -> None:
-    """Hand the plain losses of some rows to whoever observes them."""
+def _report_cross_entropy(losses: Tensor) -> None:
+    """Report losses of rows, without label smoothing and R-Drop, to `observed_cross_entropy`."""
     sums = _observed.get()
     if sums is not None:
         sums.append(losses.detach().sum())
+
+
+@dataclass(frozen=True)
+class CrossEntropyLoss:
+    """Summed cross-entropy, with label smoothing and R-Drop if they are not 0."""
+
+    label_smoothing: float = 0.0
+    r_drop: float = 0.0
+
+    def __post_init__(self):
+        if not 0 <= self.label_smoothing < 1:
+            raise SettingError(
+                f"label_smoothing ({self.label_smoothing}) must be at least 0 and below 1; the paper has 0.1"
+            )
+
+    def repeated(self, batch: BatchType) -> BatchType:
+        """The batch; for R-Drop with every row twice, as two halves."""
+        if not self.r_drop:
+            return batch
+        arrays = {name: np.concatenate([array, array]) for name, array in vars(batch).items()}
+        return replace(batch, **arrays)
+
+    def of_hidden(self, rows: Tensor, head: LMHead, targets: Tensor) -> Tensor:
+        """The loss of hidden rows N D and targets N through a language model head."""
+        return cross_entropy(rows, head.weight, targets, head.bias, self.label_smoothing, r_drop=self.r_drop)
+
+    def of_logits(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of logits N V and targets N."""
+        _report_cross_entropy(F.cross_entropy(logits.detach(), targets, reduction="none"))
+        loss = F.cross_entropy(logits, targets, label_smoothing=self.label_smoothing, reduction="sum")
+        if self.r_drop:
+            p, q = logits.log_softmax(-1).chunk(2)
+            loss = loss + self.r_drop / 2 * ((p.exp() - q.exp()) * (p - q)).sum()
+        return loss
 
 
 def cross_entropy(
@@ -57,18 +95,18 @@ def cross_entropy(
     weight: Tensor,
     targets: Tensor,
     bias: Tensor | None = None,
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
     chunk: int | None = None,
-    agreement: float = 0.0,
+    r_drop: float = 0.0,
 ) -> Tensor:
-    """The summed loss of rows N D against targets N, through a head V D, never holding N x V logits.
+    """The summed loss of rows N D and targets N through a head V D, without N x V logits in memory.
 
-    With agreement, the second half of the rows is another pass over the places of the first. Gradients are
-    made in the same pass, chunk by chunk; without grad mode only the loss is.
+    With R-Drop the second half of the rows is the second pass. Gradients are computed in the same pass,
+    chunk by chunk; without grad mode only the loss is.
     """
-    chunk = chunk or max(1, HELD_LOGITS // weight.shape[0])
-    learning = torch.is_grad_enabled()
-    return _CrossEntropy.apply(rows, weight, bias, targets, smoothing, chunk, agreement, learning)
+    chunk = chunk or max(1, CHUNK_LOGITS // weight.shape[0])
+    needs_grad = torch.is_grad_enabled()
+    return _CrossEntropy.apply(rows, weight, bias, targets, label_smoothing, chunk, r_drop, needs_grad)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -79,34 +117,34 @@ class _CrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
-        smoothing: float,
+        label_smoothing: float,
         chunk: int,
-        agreement: float,
-        learning: bool,
+        r_drop: float,
+        needs_grad: bool,
     ) -> Tensor:
-        wanted = ctx.needs_input_grad if learning else (False, False, False)
+        needed = ctx.needs_input_grad if needs_grad else (False, False, False)
         gradients = _Gradients(
-            torch.empty_like(rows) if wanted[0] else None,
-            torch.zeros_like(weight) if wanted[1] else None,
-            torch.zeros_like(bias) if wanted[2] and bias is not None else None,
+            torch.empty_like(rows) if needed[0] else None,
+            torch.zeros_like(weight) if needed[1] else None,
+            torch.zeros_like(bias) if needed[2] and bias is not None else None,
         )
         total = rows.new_zeros(())
-        held = rows.new_empty(min(max(chunk, 2), len(rows)), len(weight))  # C V, the same for every chunk
-        for part in _parts(len(rows), chunk, bool(agreement)):
-            some, wanted_words = rows[part], targets[part]
-            logits = torch.mm(some, weight.T, out=held[: len(some)])
-            losses = _losses(logits if bias is None else logits.add_(bias), wanted_words)
-            note_cross_entropy(losses)
-            total += _smoothed(losses, logits, smoothing).sum()
-            pull = None
-            if agreement:
-                apart, pull = _apart(logits, any(wanted))
-                total += agreement / 2 * apart
-            if any(wanted):
-                _differentiate(logits, wanted_words, smoothing)
-                if pull is not None:
-                    logits.add_(pull, alpha=agreement / 2)
-                gradients.add(logits, some, weight, part)
+        buffer = rows.new_empty(min(max(chunk, 2), len(rows)), len(weight))  # C V, reused by every chunk
+        for part in _chunks(len(rows), chunk, paired=bool(r_drop)):
+            chunk_rows, chunk_targets = rows[part], targets[part]
+            logits = torch.mm(chunk_rows, weight.T, out=buffer[: len(chunk_rows)])
+            losses = _losses(logits if bias is None else logits.add_(bias), chunk_targets)
+            _report_cross_entropy(losses)
+            total += _smoothed(losses, logits, label_smoothing).sum()
+            divergence_gradient = None
+            if r_drop:
+                divergence, divergence_gradient = _divergence(logits, any(needed))
+                total += r_drop / 2 * divergence
+            if any(needed):
+                _differentiate(logits, chunk_targets, label_smoothing)
+                if divergence_gradient is not None:
+                    logits.add_(divergence_gradient, alpha=r_drop / 2)
+                gradients.add(logits, chunk_rows, weight, part)
         ctx.save_for_backward(gradients.rows, gradients.weight, gradients.bias)
         return total
 
@@ -117,11 +155,11 @@ class _CrossEntropy(torch.autograd.Function):
                 "regard.training.loss.cross_entropy has no second derivative; for create_graph=True compute "
                 "the loss from the model's logits with torch.nn.functional.cross_entropy"
             )
-        return *(None if one is None else one * grad for one in ctx.saved_tensors), *(None,) * 5
+        return *(None if saved is None else saved * grad for saved in ctx.saved_tensors), *(None,) * 5
 
 
-def _parts(count: int, chunk: int, paired: bool) -> Iterator[slice | Tensor]:
-    """The rows a chunk at a time; where they are paired, each with its partner in the other half."""
+def _chunks(count: int, chunk: int, paired: bool) -> Iterator[slice | Tensor]:
+    """The rows of each chunk; if they are paired, each with its partner in the other half."""
     if not paired:
         yield from (slice(start, start + chunk) for start in range(0, count, chunk))
         return
@@ -130,56 +168,56 @@ def _parts(count: int, chunk: int, paired: bool) -> Iterator[slice | Tensor]:
         yield torch.cat([first, first + half])
 
 
-def _apart(logs: Tensor, learning: bool) -> tuple[Tensor, Tensor | None]:
-    """How far the first half of some rows is from the second, both ways, and the gradient of their logits.
+def _divergence(log_probabilities: Tensor, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """KL(p, q) + KL(q, p) of the two halves of log-probabilities C V, and its gradient for the logits C V.
 
-    From logarithms of probabilities, C V; with d their difference the gradient for p is p (d - KL) + p - q.
+    With d = log p - log q, the gradient for the logits of p is p (d - KL(p, q)) + p - q.
     """
-    first, second = logs.chunk(2)
-    gap, probabilities = first - second, logs.exp()
+    first, second = log_probabilities.chunk(2)
+    difference, probabilities = first - second, log_probabilities.exp()
     p, q = probabilities.chunk(2)
-    there, back = (p * gap).sum(1, keepdim=True), -(q * gap).sum(1, keepdim=True)
-    if not learning:
-        return (there + back).sum(), None
-    pull = torch.empty_like(logs)
-    to_first, to_second = pull.chunk(2)
-    torch.sub(gap, there - 1, out=to_first).mul_(p).sub_(q)
-    torch.sub(1 - back, gap, out=to_second).mul_(q).sub_(p)
-    return (there + back).sum(), pull
+    kl_pq, kl_qp = (p * difference).sum(1, keepdim=True), -(q * difference).sum(1, keepdim=True)
+    if not needs_grad:
+        return (kl_pq + kl_qp).sum(), None
+    gradient = torch.empty_like(log_probabilities)
+    gradient_p, gradient_q = gradient.chunk(2)
+    torch.sub(difference, kl_pq - 1, out=gradient_p).mul_(p).sub_(q)
+    torch.sub(1 - kl_qp, difference, out=gradient_q).mul_(q).sub_(p)
+    return (kl_pq + kl_qp).sum(), gradient
 
 
 def _losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """The loss of each row, C; the logits, C V, become logarithms of probabilities where they stand."""
+    """The loss of each row, C; the logits C V become log-probabilities in place."""
     torch.log_softmax(logits, -1, out=logits)
     return logits.gather(1, targets[:, None]).squeeze(1).neg_()
 
 
-def _smoothed(losses: Tensor, logs: Tensor, smoothing: float) -> Tensor:
-    """The losses of rows with smoothed targets, C, from logarithms of probabilities, C V."""
-    return losses if not smoothing else (1 - smoothing) * losses - smoothing * logs.mean(1)
+def _smoothed(losses: Tensor, log_probabilities: Tensor, smoothing: float) -> Tensor:
+    """The losses of rows with smoothed targets, C, from log-probabilities C V."""
+    return losses if not smoothing else (1 - smoothing) * losses - smoothing * log_probabilities.mean(1)
 
 
-def _differentiate(logs: Tensor, targets: Tensor, smoothing: float) -> None:
-    """Logarithms of probabilities, C V, become the gradient of the logits where they stand."""
-    excess = logs.exp_()
+def _differentiate(log_probabilities: Tensor, targets: Tensor, smoothing: float) -> None:
+    """Log-probabilities C V become the gradient of the logits in place."""
+    gradient = log_probabilities.exp_()
     if smoothing:
-        excess -= smoothing / excess.shape[1]
-    excess.scatter_add_(1, targets[:, None], excess.new_full((len(targets), 1), smoothing - 1))
+        gradient -= smoothing / gradient.shape[1]
+    gradient.scatter_add_(1, targets[:, None], gradient.new_full((len(targets), 1), smoothing - 1))
 
 
 @dataclass
 class _Gradients:
-    """Gradients that grow chunk by chunk; None where nobody asks for one."""
+    """Gradients accumulated over chunks; None for an input that needs none."""
 
     rows: Tensor | None
     weight: Tensor | None
     bias: Tensor | None
 
-    def add(self, excess: Tensor, rows: Tensor, weight: Tensor, part: slice | Tensor) -> None:
-        """Carry the gradient of a chunk's logits, C V, to what they came from."""
+    def add(self, gradient: Tensor, rows: Tensor, weight: Tensor, part: slice | Tensor) -> None:
+        """Add the gradients of a chunk, from the gradient C V of its logits."""
         if self.rows is not None:
-            self.rows[part] = torch.mm(excess, weight)
+            self.rows[part] = torch.mm(gradient, weight)
         if self.weight is not None:
-            self.weight.addmm_(excess.T, rows)
+            self.weight.addmm_(gradient.T, rows)
         if self.bias is not None:
-            self.bias += excess.sum(0)
+            self.bias += gradient.sum(0)

@@ -1,16 +1,16 @@
-"""Muon: momentum whose every matrix is made orthogonal before it is applied (Jordan et al. 2024).
+"""Muon: momentum updates, orthogonalised per matrix (Jordan et al. 2024).
 
-For a matrix W with gradient G, momentum m and rate r:
+For a matrix W with gradient G, momentum m and learning rate r:
 
-    M = m M + (1 - m) G             and, looking ahead (Nesterov), U = m M + (1 - m) G
+    M = m M + (1 - m) G             and with Nesterov momentum U = m M + (1 - m) G
     W = (1 - r decay) W - r s O(U)  with s = 0.2 sqrt(max(rows, columns))
 
-O(U) keeps the singular directions of U and brings all singular values near 1. The factor s gives an update
-the size that AdamW's typically has (Liu et al. 2025), so that one rate serves both. A fused W^Q W^K W^V is
-three matrices. All matrices of one shape are worked on together, in float32.
+O(U) has the singular vectors of U and singular values near 1. The factor s gives the update the typical size
+of AdamW's (Liu et al. 2025), so that both use one learning rate. A fused W^Q W^K W^V is three matrices.
+Matrices of equal shape are computed together, in float32.
 """
 
-# The operations over lists of tensors carry an underscore; torch's own optimizers are made of them.
+# torch._foreach_* operate on lists of tensors; torch's own optimizers use them.
 # pyright: reportPrivateImportUsage=false
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from torch import Tensor
 
 from regard.training.adamw import AdamW
 
-# Of a x + b x^3 + c x^5 for each iteration: the one that brings all singular values closest to 1, wherever
-# in their interval they lie, from 0.003 to 1 at first (the best each time is the best in all: Amsel et al.
-# 2025). After four they lie between 0.80 and 1.20, and what was smaller has grown 296 times.
+# a, b, c of the polynomial a x + b x^3 + c x^5 of each iteration. Each is the one that brings the singular
+# values of an interval, at first 0.003 to 1, closest to 1 in the worst case (Amsel et al. 2025). After four
+# iterations they are between 0.80 and 1.20; smaller values are multiplied by up to 296.
 COEFFICIENTS = (
     (8.383674, -24.765906, 18.357082),
     (4.043420, -3.011405, 0.569512),
@@ -33,11 +33,11 @@ COEFFICIENTS = (
     (2.490116, -1.834275, 0.436835),
 )
 MATCHING_ADAMW = 0.2
-WIDE = 2  # times as many columns as rows, from which on squares are less work
+WIDE = 2  # ratio of columns to rows from which iterating on x x^T is cheaper
 
 
 def orthogonalise(stack: Tensor) -> Tensor:
-    """Matrices N R C with their singular values brought near 1, by iterations after Newton and Schulz."""
+    """Matrices N R C with singular values near 1, by Newton-Schulz iterations."""
     tall = stack.shape[1] > stack.shape[2]
     x = stack.mT.float() if tall else stack.float()
     x = x / x.flatten(1).norm(dim=1).clamp_min(1e-20)[:, None, None]
@@ -54,10 +54,7 @@ def _iterate(x: Tensor) -> Tensor:
 
 
 def _iterate_on_squares(x: Tensor) -> Tensor:
-    """The same for wide matrices: each iteration multiplies x by a polynomial of x x^T, N R R.
-
-    So x itself is needed at the beginning and at the end alone.
-    """
+    """The same for wide matrices: the polynomials are accumulated on x x^T, N R R, and applied to x once."""
     squared = torch.bmm(x, x.mT)
     product = inner = _polynomial(squared, *COEFFICIENTS[0])
     for coefficients in COEFFICIENTS[1:]:
@@ -69,15 +66,15 @@ def _iterate_on_squares(x: Tensor) -> Tensor:
 
 def _polynomial(squared: Tensor, a: float, b: float, c: float) -> Tensor:
     """a + b s + c s^2, N R R."""
-    found = torch.baddbmm(squared, squared, squared, beta=b, alpha=c)
-    found.diagonal(dim1=1, dim2=2).add_(a)
-    return found
+    polynomial = torch.baddbmm(squared, squared, squared, beta=b, alpha=c)
+    polynomial.diagonal(dim1=1, dim2=2).add_(a)
+    return polynomial
 
 
 class Muon(AdamW):
     """Muon for the groups with `sections`, AdamW for the others.
 
-    `sections` has for each parameter the rows of every matrix stacked in it.
+    `sections` are, for each parameter, the row counts of the matrices stacked in it.
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]], momentum: float = 0.95, **defaults: Any):
@@ -91,29 +88,29 @@ class Muon(AdamW):
             self._update_matrices(group)
 
     def _update_matrices(self, group: dict[str, Any]) -> None:
-        present = [
-            (p, rows)
-            for p, rows in zip(group["params"], group["sections"], strict=True)
-            if p.grad is not None
+        sections = [
+            (parameter, rows)
+            for parameter, rows in zip(group["params"], group["sections"], strict=True)
+            if parameter.grad is not None
         ]
-        if not present:
+        if not sections:
             return
-        parameters = [parameter for parameter, _ in present]
+        parameters = [parameter for parameter, _ in sections]
         updates = self._momentum(parameters, group["momentum"])
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
         by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
-        for (parameter, rows), update in zip(present, updates, strict=True):
-            for place, part in zip(parameter.split(rows), update.split(rows), strict=True):
-                by_shape.setdefault(tuple(part.shape), []).append((place, part))
+        for (parameter, rows), update in zip(sections, updates, strict=True):
+            for matrix, part in zip(parameter.split(rows), update.split(rows), strict=True):
+                by_shape.setdefault(tuple(part.shape), []).append((matrix, part))
         for shape, pairs in by_shape.items():
             directions = orthogonalise(torch.stack([part for _, part in pairs])).to(pairs[0][0].dtype)
-            places = [place for place, _ in pairs]
+            matrices = [matrix for matrix, _ in pairs]
             scale = MATCHING_ADAMW * max(shape) ** 0.5
-            torch._foreach_add_(places, list(directions.unbind()), alpha=-group["lr"] * scale)
+            torch._foreach_add_(matrices, list(directions.unbind()), alpha=-group["lr"] * scale)
 
     def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
-        """Move every momentum towards its gradient, and look one step ahead of it."""
+        """Update every momentum; the Nesterov updates."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        held = [self.state_of(parameter, "momentum")["momentum"] for parameter in parameters]
-        torch._foreach_lerp_(held, gradients, 1 - momentum)
-        return list(torch._foreach_lerp(gradients, held, momentum))
+        momenta = [self.state_of(parameter, "momentum")["momentum"] for parameter in parameters]
+        torch._foreach_lerp_(momenta, gradients, 1 - momentum)
+        return list(torch._foreach_lerp(gradients, momenta, momentum))

@@ -8,13 +8,10 @@ loss is smoothed; in eval mode it is not, so that exp(loss / count) is a perplex
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.errors import SettingError
 from regard.model.masks import EVERYTHING, Mask
@@ -22,21 +19,19 @@ from regard.model.outputs import LMHead, MaskedLMHead
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
 from regard.registry import Registry
 from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch
-from regard.training.loss import cross_entropy, note_cross_entropy
-
-Some = TypeVar("Some", ParallelBatch, TextBatch, MaskedBatch, LabelledBatch)
+from regard.training.loss import CrossEntropyLoss
 
 
 class Translation(nn.Module):
     """Each next word of the target from the source and the words before it."""
 
-    def __init__(self, model: EncoderDecoder, smoothing: float = 0.1, agreement: float = 0.0):
+    def __init__(self, model: EncoderDecoder, label_smoothing: float = 0.1, r_drop: float = 0.0):
         super().__init__()
-        self.model, self.smoothing, self.agreement = model, smoothing, agreement
+        self.model, self.loss = model, CrossEntropyLoss(label_smoothing, r_drop)
 
     def forward(self, batch: ParallelBatch) -> tuple[Tensor, int]:
         """The summed loss and how many target tokens there are."""
-        device, batch = _device(self), _passes(self, batch)
+        device, batch = _device(self), _loss(self).repeated(batch)
         mask = _padding(batch.source_keys, device)
         memory = self.model.encode(_tensor(batch.source, device), mask)
         # Targets are padded on the right, where no token that is scored looks.
@@ -47,13 +42,13 @@ class Translation(nn.Module):
 class Writing(nn.Module):
     """Each next token of a text from those before it."""
 
-    def __init__(self, model: DecoderOnly, smoothing: float = 0.0, agreement: float = 0.0):
+    def __init__(self, model: DecoderOnly, label_smoothing: float = 0.0, r_drop: float = 0.0):
         super().__init__()
-        self.model, self.smoothing, self.agreement = model, smoothing, agreement
+        self.model, self.loss = model, CrossEntropyLoss(label_smoothing, r_drop)
 
     def forward(self, batch: TextBatch) -> tuple[Tensor, int]:
         """The summed loss and how many tokens there are."""
-        batch = _passes(self, batch)
+        batch = _loss(self).repeated(batch)
         hidden = self.model.decode(_tensor(batch.input, _device(self)))
         return _word_loss(self, hidden, batch.output, batch.keys)
 
@@ -61,13 +56,13 @@ class Writing(nn.Module):
 class Filling(nn.Module):
     """The tokens that were hidden, from those around them."""
 
-    def __init__(self, model: EncoderOnly, smoothing: float = 0.0, agreement: float = 0.0):
+    def __init__(self, model: EncoderOnly, label_smoothing: float = 0.0, r_drop: float = 0.0):
         super().__init__()
-        self.model, self.smoothing, self.agreement = model, smoothing, agreement
+        self.model, self.loss = model, CrossEntropyLoss(label_smoothing, r_drop)
 
     def forward(self, batch: MaskedBatch) -> tuple[Tensor, int]:
         """The summed loss and how many tokens were to be guessed."""
-        device, batch = _device(self), _passes(self, batch)
+        device, batch = _device(self), _loss(self).repeated(batch)
         hidden = self.model.encode(_tensor(batch.input, device), _padding(batch.keys, device))
         return _word_loss(self, hidden, batch.output, batch.chosen)
 
@@ -75,22 +70,15 @@ class Filling(nn.Module):
 class Classification(nn.Module):
     """The label of a text."""
 
-    def __init__(self, model: EncoderOnly, smoothing: float = 0.0, agreement: float = 0.0):
+    def __init__(self, model: EncoderOnly, label_smoothing: float = 0.0, r_drop: float = 0.0):
         super().__init__()
-        self.model, self.smoothing, self.agreement = model, smoothing, agreement
+        self.model, self.loss = model, CrossEntropyLoss(label_smoothing, r_drop)
 
     def forward(self, batch: LabelledBatch) -> tuple[Tensor, int]:
         """The summed loss and how many texts there are."""
-        device, batch = _device(self), _passes(self, batch)
+        device, batch = _device(self), _loss(self).repeated(batch)
         logits = self.model(_tensor(batch.input, device), _padding(batch.keys, device))  # B C
-        smoothing = self.smoothing if self.training else 0.0
-        labels = _tensor(batch.labels, device)
-        loss = F.cross_entropy(logits, labels, label_smoothing=smoothing, reduction="sum")
-        note_cross_entropy(F.cross_entropy(logits.detach(), labels, reduction="none"))
-        if self.training and self.agreement:
-            p, q = logits.log_softmax(-1).chunk(2)
-            loss = loss + self.agreement / 2 * ((p.exp() - q.exp()) * (p - q)).sum()
-        return loss, batch.rows
+        return _loss(self).of_logits(logits, _tensor(batch.labels, device)), batch.rows
 
 
 Objective = Translation | Writing | Filling | Classification
@@ -107,7 +95,7 @@ OBJECTIVES: Registry[tuple[Callable[..., Objective], str, str]] = Registry(
 
 
 def build_objective(
-    name: str, model: Transformer, smoothing: float = 0.0, agreement: float = 0.0
+    name: str, model: Transformer, label_smoothing: float = 0.0, r_drop: float = 0.0
 ) -> Objective:
     """The objective of that name around a model that can have it."""
     make, family, output = OBJECTIVES.find(name)
@@ -117,18 +105,14 @@ def build_objective(
             f"{name} needs a model of family {family} with output {output}, "
             f"not {config.family} with {config.output}; change [model]"
         )
-    if not 0 <= smoothing < 1:
-        raise SettingError(f"label_smoothing ({smoothing}) must be at least 0 and below 1; the paper has 0.1")
-    if agreement and not model.config.dropout:
-        raise SettingError(f"r_drop ({agreement}) needs dropout: without it two passes are one; set it to 0")
-    return make(model, smoothing, agreement)
+    if r_drop and not model.config.dropout:
+        raise SettingError(f"r_drop ({r_drop}) needs dropout, or both passes are equal; set r_drop to 0")
+    return make(model, label_smoothing, r_drop)
 
 
-def _passes(objective: Objective, batch: Some) -> Some:
-    """The batch, or twice the same rows in one where two passes over each are to agree."""
-    if not (objective.training and objective.agreement):
-        return batch
-    return replace(batch, **{name: np.concatenate([array, array]) for name, array in vars(batch).items()})
+def _loss(objective: Objective) -> CrossEntropyLoss:
+    """The loss to minimise; in eval mode without label smoothing and R-Drop."""
+    return objective.loss if objective.training else CrossEntropyLoss()
 
 
 def _word_loss(
@@ -141,10 +125,7 @@ def _word_loss(
         rows = rows.index_select(0, _tensor(places, hidden.device))
     rows, head = _before_words(objective.model.head, rows)
     targets = _tensor(words.reshape(-1)[places], hidden.device)
-    smoothing = objective.smoothing if objective.training else 0.0
-    agreement = objective.agreement if objective.training else 0.0
-    loss = cross_entropy(rows, head.weight, targets, head.bias, smoothing, agreement=agreement)
-    return loss, len(places)
+    return _loss(objective).of_hidden(rows, head, targets), len(places)
 
 
 def _before_words(head: nn.Module, rows: Tensor) -> tuple[Tensor, LMHead]:

@@ -1,4 +1,4 @@
-"""Optimizers by name, the groups of parameters each of them wants, and clipping."""
+"""Optimizers by name, their parameter groups, freezing, and gradient clipping."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Role = Literal["matrix", "weight", "table", "plain"]
 
 @dataclass(frozen=True)
 class Part:
-    """One parameter: its first name, what it is, and how many rows each matrix stacked in it has.
+    """One parameter: its first name, its role, and the row counts of the matrices stacked in it.
 
-    matrix  takes vectors of a layer to the next one: linear layers and projections outside the head
-    weight  other weights of two or more dimensions, those of the head first of all
-    table   of which rows are looked up by number: embeddings, learned positions
-    plain   norms and biases, never pulled to zero
+    matrix  linear layers and projections outside the head
+    weight  other weights of two or more dimensions, such as the head's
+    table   embeddings and learned positions
+    plain   norms and biases, which have no weight decay
     """
 
     name: str
@@ -42,7 +42,7 @@ class Part:
 
 
 def parts_of(module: nn.Module) -> list[Part]:
-    """Every parameter that learns, once, in the order of its module."""
+    """Every trainable parameter once, in the order of the module."""
     sections = dict(_matrices(module))
     looked_up = {id(parameter) for parameter in _looked_up(module)}
     parts = []
@@ -63,30 +63,25 @@ def parts_of(module: nn.Module) -> list[Part]:
 
 
 def freeze(module: nn.Module, patterns: Sequence[str]) -> list[str]:
-    """Stop what these patterns name from learning and say what that is: `encoder.*`, `source.weight`."""
+    """Freeze the parameters that match patterns such as `encoder.*`; their names."""
     names = {
         name.removeprefix("model."): parameter
         for name, parameter in module.named_parameters(remove_duplicate=False)
     }
     frozen: list[str] = []
     for pattern in patterns:
-        found = [name for name in names if fnmatchcase(name, pattern)]
-        if not found:
-            raise SettingError(
-                f"freeze ({pattern!r}) names no parameter; {nearest(pattern, _beginnings(names))}"
-            )
-        frozen += found
+        matches = [name for name in names if fnmatchcase(name, pattern)]
+        if not matches:
+            known = {f"{name.partition('.')[0]}.*" for name in names}
+            raise SettingError(f"freeze ({pattern!r}) matches no parameter; {nearest(pattern, known)}")
+        frozen += matches
     for name in frozen:
         names[name].requires_grad_(False)
     return sorted(set(frozen))
 
 
-def _beginnings(names: dict[str, nn.Parameter]) -> set[str]:
-    return {f"{name.partition('.')[0]}.*" for name in names}
-
-
 def _matrices(module: nn.Module) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Parameters that are matrices, by their id, with the rows of each one stacked in them."""
+    """The ids of matrix parameters, with the row counts of the matrices stacked in each."""
     halved = {id(child.expand) for child in module.modules() if isinstance(child, GatedFeedForward)}
     for child in module.modules():
         if isinstance(child, SeparateProjections):
@@ -97,7 +92,7 @@ def _matrices(module: nn.Module) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def _looked_up(module: nn.Module) -> Iterator[nn.Parameter]:
-    """Parameters of which rows are looked up by number."""
+    """Embeddings and learned positions, whose rows are looked up by index."""
     for child in module.modules():
         if isinstance(child, Embedding | nn.Embedding | Learned):
             for name in ("weight", "segments"):
@@ -109,25 +104,25 @@ _FUSED_ON = ("cpu", "cuda", "mps", "xpu")
 
 
 def build_optimizer(module: nn.Module, settings: TrainingSettings) -> Optimizer:
-    """The optimizer that settings name, over what learns in the module once settings.freeze is frozen.
+    """Freeze the parameters of `settings.freeze` and build the optimizer for the others.
 
-    A group's `factor` times the scheduled rate is its rate: `set_rate` does it.
+    `set_rate` multiplies the learning rate by the `factor` of each group.
     """
     freeze(module, settings.freeze)
     parts = parts_of(module)
     if not parts:
-        raise TrainingError("nothing is left to learn; freeze less")
+        raise TrainingError("all parameters are frozen; give fewer patterns in freeze")
     return OPTIMIZERS.find(settings.optimizer.name)(parts, settings.optimizer)
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Give every group its share of a rate."""
+    """Set the learning rate of every group."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["factor"]
 
 
 def _adamw(parts: list[Part], settings: OptimizerSettings) -> Optimizer:
-    """AdamW for all."""
+    """AdamW for all parameters."""
     groups = [*_groups(parts, settings, "matrix", "weight"), *_groups(parts, settings, "table", "plain")]
     return AdamW(groups, lr=0.0, betas=settings.betas, eps=settings.epsilon, fused=_can_fuse(parts))
 
@@ -138,7 +133,7 @@ def _muon(parts: list[Part], settings: OptimizerSettings) -> Optimizer:
     by_id = {id(part.parameter): part for part in parts}
     for group in matrices:
         group["factor"] *= settings.muon_lr_scale
-        group["sections"] = [list(by_id[id(one)].sections) for one in group["params"]]
+        group["sections"] = [list(by_id[id(parameter)].sections) for parameter in group["params"]]
     groups = [
         *matrices,
         *_groups(parts, settings, "weight"),
@@ -160,7 +155,7 @@ OPTIMIZERS: Registry[Callable[[list[Part], OptimizerSettings], Optimizer]] = Reg
 
 
 def _groups(parts: Iterable[Part], settings: OptimizerSettings, *roles: Role) -> list[dict[str, Any]]:
-    """Parameters of these roles, apart where their rates or their decays differ; no empty group."""
+    """The parameters of these roles, grouped by learning rate factor and weight decay."""
     factors = {False: settings.backbone_lr_scale, True: settings.head_lr_scale}
     decays: dict[Role, float] = {
         "matrix": settings.weight_decay,
@@ -186,15 +181,15 @@ def _can_fuse(parts: list[Part]) -> bool:
 
 
 def gradients_of(optimizer: Optimizer) -> list[Tensor]:
-    """Every gradient there is."""
+    """The gradients of all parameters that have one."""
     parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def scale_and_clip(gradients: list[Tensor], count: int, limit: float | None) -> Tensor:
-    """Divide summed gradients by a count, shorten them to a global norm of at most limit; their norm before.
+    """Divide summed gradients by a count and clip their global norm to `limit`; their norm before clipping.
 
-    The norm is computed once, and both factors are applied in one pass.
+    Both factors are applied in one pass.
     """
     norm = torch.nn.utils.get_total_norm(gradients) / count
     factor = torch.full_like(norm, 1 / count)

@@ -1,9 +1,9 @@
-"""Workers: threads that each take a piece of a step, forward and backward, on cores of their own.
+"""Replicas: threads that compute parts of a batch at the same time, each on its own cores of a CPU.
 
-A small model's operations are too short to be shared out among cores one by one: the cores would mostly
-wait for each other. With a piece for each of them, nobody waits before the step's end. Gradients are added
-up in the order of the pieces, and each piece draws from a generator of its own, seeded from torch's, so
-that the same step gives the same bits however the threads take turns.
+The operations of a small model are too short to be divided among cores: threads would mostly wait for each
+other. With one part of the batch per replica they wait once per step. Gradients are added in the order of the
+parts, and each part has its own random generator, seeded from torch's, so that a step is reproducible bit for
+bit.
 """
 
 from __future__ import annotations
@@ -25,53 +25,49 @@ from regard.training.loss import observed_cross_entropy
 
 log = logging.getLogger("regard.training")
 
-# A thread that is ready to go on asks for Python's lock after so many seconds, where Python itself waits for
-# 5 milliseconds, which is as long as a small model's whole layer takes.
-PATIENCE = 1e-4
+# Seconds after which a waiting thread requests Python's lock. Python's default of 5 ms is as long as a layer
+# of a small model takes.
+SWITCH_INTERVAL = 1e-4
 
 
 @dataclass(frozen=True)
-class Learned:
-    """What came of a piece: sums over so many predictions."""
+class LossSums:
+    """The losses of a part of a batch, summed over `count` predictions."""
 
     loss: Tensor  # what is minimised
-    cross_entropy: Tensor  # the same without label smoothing and agreement
+    cross_entropy: Tensor  # without label smoothing and R-Drop
     count: int
 
 
-class Workers:
-    """So many threads, which share torch's between them; where it is one, the thread that asks does the work.
+class Replicas:
+    """Threads that divide torch's threads among them; a single replica uses the calling thread.
 
-    with Workers(2) as workers:
-        workers.learn(module, pieces)       # adds to every .grad
+    with Replicas(2) as replicas:
+        replicas.backward(module, parts)       # adds to every .grad
     """
 
     def __init__(self, count: int = 1):
         self.count = count
         self._pool: ThreadPoolExecutor | None = None
-        self._usual_patience = 0.0
+        self._default_interval = 0.0
 
     @classmethod
-    def for_module(cls, module: nn.Module, count: int) -> Workers:
-        """So many for a module on the CPU; one, and a line, where an accelerator does the work."""
-        others = {one.device.type for one in module.parameters()} - {"cpu"}
-        if others and count > 1:
-            log.info(
-                "one worker instead of %d: they share out a CPU, and this is %s",
-                count,
-                ", ".join(sorted(others)),
-            )
-        return cls(1 if others else count)
+    def for_module(cls, module: nn.Module, count: int) -> Replicas:
+        """`count` replicas for a module on a CPU, one on an accelerator."""
+        devices = {parameter.device.type for parameter in module.parameters()} - {"cpu"}
+        if devices and count > 1:
+            log.info("1 replica instead of %d on %s", count, ", ".join(sorted(devices)))
+        return cls(1 if devices else count)
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> Replicas:
         if self.count > 1:
             threads = torch.get_num_threads()
             share = max(1, threads // self.count)
-            self._pool = ThreadPoolExecutor(self.count, "regard-worker", _take, (share,))
-            self._wake()
-            torch.set_num_threads(threads)  # of this thread, which updates the weights
-            self._usual_patience = sys.getswitchinterval()
-            sys.setswitchinterval(PATIENCE)
+            self._pool = ThreadPoolExecutor(self.count, "regard-replica", _set_threads, (share,))
+            self._start_threads()
+            torch.set_num_threads(threads)  # for this thread, which updates the weights
+            self._default_interval = sys.getswitchinterval()
+            sys.setswitchinterval(SWITCH_INTERVAL)
         return self
 
     def __exit__(
@@ -81,74 +77,72 @@ class Workers:
         where: TracebackType | None,
     ) -> None:
         if self._pool is not None:
-            sys.setswitchinterval(self._usual_patience)
+            sys.setswitchinterval(self._default_interval)
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def learn(self, module: nn.Module, pieces: Sequence[Any]) -> list[Learned]:
-        """The losses of each piece; their gradients are added to those of the module."""
+    def backward(self, module: nn.Module, parts: Sequence[Any]) -> list[LossSums]:
+        """The losses of each part; their gradients are added to those of the module."""
         if self._pool is None:
-            return [_learn_here(module, piece) for piece in pieces]
-        parameters = [one for one in module.parameters() if one.requires_grad]
-        seeds = torch.randint(1 << 62, (len(pieces),)).tolist()
-        tasks = [
-            self._pool.submit(_learn_apart, module, parameters, piece, seed)
-            for piece, seed in zip(pieces, seeds, strict=True)
+            return [_backward_here(module, part) for part in parts]
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        seeds = torch.randint(1 << 62, (len(parts),)).tolist()
+        futures = [
+            self._pool.submit(_gradients, module, parameters, part, seed)
+            for part, seed in zip(parts, seeds, strict=True)
         ]
-        learned: list[Learned] = []
-        for task in tasks:
-            piece, gradients = task.result()
-            learned.append(piece)
-            _add(parameters, gradients)
-        return learned
+        losses: list[LossSums] = []
+        for future in futures:
+            sums, gradients = future.result()
+            losses.append(sums)
+            _add_gradients(parameters, gradients)
+        return losses
 
-    def _wake(self) -> None:
-        """Start every thread now, while none of them computes: what they set is partly the process's."""
+    def _start_threads(self) -> None:
+        """Start every thread before any computes, since `_set_threads` partly affects the whole process."""
         assert self._pool is not None
         barrier = Barrier(self.count)
-        for task in [self._pool.submit(barrier.wait) for _ in range(self.count)]:
-            task.result()
+        for future in [self._pool.submit(barrier.wait) for _ in range(self.count)]:
+            future.result()
 
 
-def _take(threads: int) -> None:
-    """Give this thread so many of torch's, once torch has set it up, which it does when first asked."""
-    torch.get_num_threads()
+def _set_threads(threads: int) -> None:
+    torch.get_num_threads()  # initialises torch's threads for this thread, which would reset the number later
     torch.set_num_threads(threads)
 
 
-def _learn_here(module: nn.Module, piece: Any) -> Learned:
-    loss, learned = _forward(module, piece)
+def _backward_here(module: nn.Module, part: Any) -> LossSums:
+    loss, sums = _forward(module, part)
     loss.backward()
-    return learned
+    return sums
 
 
-def _learn_apart(
-    module: nn.Module, parameters: list[nn.Parameter], piece: Any, seed: int
-) -> tuple[Learned, tuple[Tensor | None, ...]]:
+def _gradients(
+    module: nn.Module, parameters: list[nn.Parameter], part: Any, seed: int
+) -> tuple[LossSums, tuple[Tensor | None, ...]]:
     with dropout_generator(torch.Generator().manual_seed(seed)):
-        loss, learned = _forward(module, piece)
-    return learned, torch.autograd.grad(loss, parameters, allow_unused=True)
+        loss, sums = _forward(module, part)
+    return sums, torch.autograd.grad(loss, parameters, allow_unused=True)
 
 
-def _forward(module: nn.Module, piece: Any) -> tuple[Tensor, Learned]:
-    """The loss to go backward from, and what is told of it; a module with a loss of its own has one alone."""
-    with observed_cross_entropy() as plain:
-        loss, count = module(piece)
-    sums = torch.stack(plain).sum() if plain else loss.detach()
-    return loss, Learned(loss.detach(), sums, count)
+def _forward(module: nn.Module, part: Any) -> tuple[Tensor, LossSums]:
+    """The loss with its graph, and the sums; a module that reports no cross-entropy has only its loss."""
+    with observed_cross_entropy() as reported:
+        loss, count = module(part)
+    cross_entropy = torch.stack(reported).sum() if reported else loss.detach()
+    return loss, LossSums(loss.detach(), cross_entropy, count)
 
 
-def _add(parameters: list[nn.Parameter], gradients: Sequence[Tensor | None]) -> None:
-    """Add gradients to those that are there."""
-    held: list[Tensor] = []
-    more: list[Tensor] = []
+def _add_gradients(parameters: list[nn.Parameter], gradients: Sequence[Tensor | None]) -> None:
+    sums: list[Tensor] = []
+    added: list[Tensor] = []
     for parameter, gradient in zip(parameters, gradients, strict=True):
         if gradient is None:
             continue
         if parameter.grad is None:
             parameter.grad = gradient
         else:
-            held.append(parameter.grad)
-            more.append(gradient)
-    if held:
-        _foreach_add_(held, more)
+            sums.append(parameter.grad)
+            added.append(gradient)
+    if sums:
+        _foreach_add_(sums, added)

@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: heard at once, obeyed at the next boundary between steps."""
+"""Signals that end a run: recorded at once, handled between two steps."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from typing import Any
 
 
 def hangup() -> tuple[int, ...]:
-    """SIGHUP, where the system has it and it is not ignored."""
-    number = getattr(signal, "SIGHUP", None)  # Windows has none
+    """SIGHUP, if the system has it and it is not ignored."""
+    number = getattr(signal, "SIGHUP", None)  # not on Windows
     return () if number is None or signal.getsignal(number) == signal.SIG_IGN else (number,)
 
 
-class BrokenOff(BaseException):
-    """Raised inside `breaking_off`; no Exception, so that nobody there takes it for an error of his own."""
+class _Abort(BaseException):
+    """Raised inside `abortable`; a BaseException, so that no `except Exception` there catches it."""
 
 
 class Interruption:
-    """While entered, SIGTERM, SIGINT and SIGHUP are noted; a second signal ends the process at once.
+    """A context that records SIGTERM, SIGINT and SIGHUP; a second signal ends the process at once.
 
-    SIGHUP is no such second signal: a terminal that closes may send it more than once. Where it is ignored,
-    as under nohup, it stays ignored.
+    A second SIGHUP does not, since a closing terminal may send several. An ignored SIGHUP, as under nohup,
+    stays ignored.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self._breaks_off = False
-        self._before: dict[int, Any] = {}
+        self._is_abortable = False
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Interruption:
-        if threading.current_thread() is threading.main_thread():  # only there may handlers be set
+        if threading.current_thread() is threading.main_thread():  # only the main thread can set handlers
             for number in (signal.SIGTERM, signal.SIGINT, *hangup()):
-                self._before[number] = signal.signal(number, self._note)
+                self._previous[number] = signal.signal(number, self._record)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
     @contextmanager
-    def breaking_off(self) -> Iterator[None]:
-        """Work that may be broken off anywhere, because it leaves no trace: a signal ends it early."""
-        self._breaks_off = True
+    def abortable(self) -> Iterator[None]:
+        """A block without side effects, which a signal ends early."""
+        self._is_abortable = True
         try:
             yield
-        except BrokenOff:
+        except _Abort:
             pass
         finally:
-            self._breaks_off = False
+            self._is_abortable = False
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _record(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
             if number in hangup():
                 return
             os._exit(128 + number)
         self.signal = number
-        if self._breaks_off:
-            raise BrokenOff
+        if self._is_abortable:
+            raise _Abort

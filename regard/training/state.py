@@ -1,17 +1,17 @@
-"""All of training's state in one place, to files and back, for a run to go on as if it had never ended.
+"""The state of training, saved in checkpoints and restored bit for bit, and its comparison on resume.
 
-Beside the model that can be used as it is (its averaged weights, where there are some):
+A checkpoint is a usable model folder, with averaged weights if there are any, and two files more:
 
-    training.json          step, best, latest losses, place in the data, settings, random generators, and
-                           what the run says of itself
-    training.safetensors   optimizer, averages, torch's random generators, and every weight of the module
-                           that the model folder does not hold as it was trained
+    training.json          step, best, latest losses, position in the data, settings, random generators, and
+                           the identity of the run
+    training.safetensors   optimizer, averages, torch's random generators, and the trained weights that
+                           differ from those of the model folder
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,27 +31,50 @@ from regard.model.config import ModelConfig
 from regard.text.batches import BatchSource
 from regard.text.tokenizer import JOINT, SOURCE, Tokenizers
 from regard.training.averaging import Average, swapped_in
-from regard.training.changes import differences
-from regard.training.settings import TrainingSettings
+from regard.training.settings import MAY_CHANGE, TrainingSettings
+
+VALUES = "training.json"
+TENSORS = "training.safetensors"
+LOSSES_KEPT = 100
+COPIES = 5  # of the weights in a checkpoint at most: usable, trained, averaged, two of the optimizer
 
 
 @dataclass(frozen=True)
 class RandomState:
-    """Where every generator stands; `tensors` of torch by device, `values` of the others."""
+    """The states of all random generators: torch's tensors by device, and values of numpy and Python."""
 
     tensors: dict[str, Tensor]
     values: dict[str, Any]
 
+    def as_dict(self) -> dict[str, Any]:
+        """The states of numpy and Python as JSON values."""
+        kind, key, *rest = self.values["numpy"]
+        version, words, gauss = self.values["python"]
+        return {"numpy": [kind, key.tolist(), *rest], "python": [version, list(words), gauss]}
+
+    @classmethod
+    def from_dict(cls, tensors: dict[str, Tensor], values: Any) -> RandomState:
+        """The states from torch's tensors and the values of `as_dict`."""
+        try:
+            kind, key, *rest = values["numpy"]
+            version, words, gauss = values["python"]
+            numpy, python = (kind, np.array(key, np.uint32), *rest), (version, tuple(words), gauss)
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError(
+                f"the random generators in {VALUES} cannot be read; resume from another checkpoint"
+            ) from None
+        return cls(tensors, {"numpy": numpy, "python": python})
+
 
 def seed_everything(seed: int) -> None:
-    """Start every generator from one number."""
+    """Seed all random generators."""
     torch.manual_seed(seed)
     np.random.seed(seed % (1 << 32))
     random.seed(seed)
 
 
 def random_state() -> RandomState:
-    """Where every generator stands now."""
+    """The current states of all random generators."""
     tensors = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_initialized():
         tensors |= {f"cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
@@ -59,7 +82,7 @@ def random_state() -> RandomState:
 
 
 def restore_random_state(state: RandomState) -> None:
-    """Make every generator stand where it stood."""
+    """Set the states of all random generators."""
     try:
         torch.set_rng_state(state.tensors["cpu"])
         on_cuda = [state.tensors[name] for name in sorted(state.tensors) if name.startswith("cuda")]
@@ -68,40 +91,19 @@ def restore_random_state(state: RandomState) -> None:
         np.random.set_state(state.values["numpy"])
         random.setstate(state.values["python"])
     except (KeyError, TypeError, ValueError, RuntimeError):
-        raise CheckpointError("the saved state of the random generators does not fit this machine") from None
+        raise CheckpointError(
+            "the saved random generators do not match this machine; resume on a machine of the same kind"
+        ) from None
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Whatever is drawn inside leaves no trace outside."""
-    before = random_state()
+def preserved_random_state() -> Iterator[None]:
+    """A context that restores the random generators at its end."""
+    state = random_state()
     try:
         yield
     finally:
-        restore_random_state(before)
-
-
-def to_json(values: dict[str, Any]) -> dict[str, Any]:
-    """The generators of numpy and Python as JSON can hold them."""
-    kind, key, *rest = values["numpy"]
-    version, words, gauss = values["python"]
-    return {"numpy": [kind, key.tolist(), *rest], "python": [version, list(words), gauss]}
-
-
-def from_json(values: Any) -> dict[str, Any]:
-    """The same back."""
-    try:
-        kind, key, *rest = values["numpy"]
-        version, words, gauss = values["python"]
-        return {"numpy": (kind, np.array(key, np.uint32), *rest), "python": (version, tuple(words), gauss)}
-    except (KeyError, TypeError, ValueError):
-        raise CheckpointError("the saved state of the random generators cannot be read") from None
-
-
-VALUES = "training.json"
-TENSORS = "training.safetensors"
-LOSSES_KEPT = 100
-COPIES = 5  # of the weights in a checkpoint at most: for use, as trained, averaged, two of the optimizer
+        restore_random_state(state)
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """How far training has come."""
+    """The progress of training."""
 
     step: int = 0
     best: Best | None = None
@@ -123,17 +125,17 @@ class Progress:
     losses: list[float] = field(default_factory=list)  # of the latest steps
 
     def forget_best(self) -> None:
-        """The next validation is the best again, and is due at once."""
+        """Forget the best validation; the next one is due at once and becomes the best."""
         self.best, self.since_best, self.validated = None, 0, 0
 
     def add_loss(self, loss: float) -> None:
-        """One more step is done."""
+        """Count a step and record its loss."""
         self.step += 1
         self.losses = [*self.losses[1 - LOSSES_KEPT :], loss]
 
     @classmethod
     def read(cls, values: Any) -> Progress:
-        """The same from JSON."""
+        """Progress from JSON values."""
         try:
             best = (
                 Best(int(values["best"]["step"]), float(values["best"]["value"])) if values["best"] else None
@@ -141,12 +143,14 @@ class Progress:
             counts = {name: int(values[name]) for name in ("step", "since_best", "validated")}
             return cls(best=best, losses=[float(loss) for loss in values["losses"]], **counts)
         except (KeyError, TypeError, ValueError):
-            raise CheckpointError(f"{VALUES} does not say how far training had come") from None
+            raise CheckpointError(
+                f"the progress in {VALUES} cannot be read; resume from another checkpoint"
+            ) from None
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a model folder says besides its weights."""
+    """The metadata of a model folder."""
 
     task: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -155,7 +159,7 @@ class Metadata:
 
 @dataclass(frozen=True)
 class TrainingState:
-    """The parts whose state is training's state."""
+    """The objects whose states make up the state of training."""
 
     module: nn.Module
     optimizer: Optimizer
@@ -163,92 +167,99 @@ class TrainingState:
     source: BatchSource[Any]
     settings: TrainingSettings
     metadata: Metadata
-    run: Mapping[str, Any] = field(default_factory=dict)  # what the run says of itself, as JSON holds it
+    run: Mapping[str, Any] = field(default_factory=dict)  # the identity of the run, as JSON values
 
     @property
     def model(self) -> nn.Module | None:
-        """The model inside the module, where it is one that a model folder can hold."""
+        """The model of the module; None if it has no ModelConfig and cannot be saved as a model folder."""
         model = getattr(self.module, "model", None)
         return model if isinstance(getattr(model, "config", None), ModelConfig) else None
 
     def size(self) -> int:
-        """About how many bytes a checkpoint has at most."""
+        """An upper estimate of the size of a checkpoint, in bytes."""
         copies = COPIES + (self.settings.averaging.last if self.settings.averaging.name == "last" else 0)
         return copies * sum(tensor.nbytes for tensor in stored_weights(self.module).values())
 
     def write(self, folder: Path, progress: Progress) -> None:
-        """Write everything into a folder that somebody else will seal."""
+        """Write all files of a checkpoint except its manifest."""
         averaged = self.average.weights()
         self.write_model(folder)
         in_folder = (
             {f"model.{name}" for name in stored_weights(self.model)} if self.model is not None else set()
         )
-        apart = {n: t for n, t in stored_weights(self.module).items() if averaged or n not in in_folder}
         random = random_state()
         tensors = {
-            **{f"weights/{name}": tensor for name, tensor in apart.items()},
+            **{
+                f"weights/{name}": tensor
+                for name, tensor in stored_weights(self.module).items()
+                if averaged or name not in in_folder
+            },
             **{f"average/{name}": tensor for name, tensor in self.average.state().items()},
             **{f"random/{name}": tensor for name, tensor in random.tensors.items()},
         }
-        slots, numbers = self._optimizer_state()
-        write_tensors(folder / TENSORS, as_arrays({**tensors, **slots}))
-        told = {
+        optimizer, numbers = self._optimizer_state()
+        write_tensors(folder / TENSORS, as_arrays({**tensors, **optimizer}))
+        values = {
             "format": format1.FORMAT,
             "progress": asdict(progress),
             "source": self.source.state(),
-            "random": to_json(random.values),
+            "random": random.as_dict(),
             "optimizer": numbers,
-            "settings": _plain(self.settings),
+            "settings": self.settings.model_dump(mode="json"),
             "run": dict(self.run),
         }
-        write_json(folder / VALUES, told)
+        write_json(folder / VALUES, values)
 
     def write_model(self, folder: Path) -> None:
-        """Write the weights that are meant to be used: averaged ones, where there are some."""
+        """Write a model folder, with averaged weights if there are any."""
         if self.model is None:
             return
         with swapped_in(dict(self.module.named_parameters()), self.average.weights()):
             config: Any = self.model.config
-            weights, about = stored_weights(self.model), self.metadata
-            write_model(folder, config, weights, about.tokenizers, about.task, about.extra)
+            weights, metadata = stored_weights(self.model), self.metadata
+            write_model(folder, config, weights, metadata.tokenizers, metadata.task, metadata.extra)
 
     def restore(self, folder: Path) -> Progress:
-        """Take up the state of a checkpoint and give how far it had come."""
+        """Restore the state of a checkpoint; its progress."""
         files = check_manifest(folder)
-        told, tensors = _values(folder, files), MappedWeights(folder / TENSORS)
-        self._refuse_another(folder, files)
-        progress = Progress.read(told.get("progress"))
+        values, tensors = _values(folder, files), MappedWeights(folder / TENSORS)
+        self._check_model(folder, files)
+        progress = Progress.read(values.get("progress"))
         load_weights(self.module, self._weights(folder, tensors, WEIGHTS in files))
         self.average.restore(_under("average/", tensors))
-        self._restore_optimizer(_under("optimizer/", tensors), told.get("optimizer"))
-        place = told.get("source")
-        self.source.restore(place if isinstance(place, dict) else {})
-        restore_random_state(RandomState(_under("random/", tensors), from_json(told.get("random"))))
+        self._restore_optimizer(_under("optimizer/", tensors), values.get("optimizer"))
+        position = values.get("source")
+        self.source.restore(position if isinstance(position, dict) else {})
+        restore_random_state(RandomState.from_dict(_under("random/", tensors), values.get("random")))
         return progress
 
-    def _refuse_another(self, folder: Path, files: Collection[str]) -> None:
-        """Another architecture or tokenizer is another run; the checkpoint's own files say which it has."""
+    def _check_model(self, folder: Path, files: Collection[str]) -> None:
+        """Raise if the checkpoint has another architecture or other tokenizers."""
         if CONFIG in files and self.model is not None:
-            now: Any = self.model.config
-            _refuse(folder, "model", read_config(folder).model_dump(), now.model_dump())
+            config: Any = self.model.config
+            _check_equal(folder, "model", read_config(folder).model_dump(), config.model_dump())
         saved = Tokenizers.load(folder) if {JOINT, SOURCE} & set(files) else None
-        prints = [
-            {"fingerprint": one.fingerprint if one else ""} for one in (saved, self.metadata.tokenizers)
+        fingerprints = [
+            {"fingerprint": tokenizers.fingerprint if tokenizers else ""}
+            for tokenizers in (saved, self.metadata.tokenizers)
         ]
-        _refuse(folder, "tokenizer", *prints)
+        _check_equal(folder, "tokenizer", *fingerprints)
 
     def _weights(self, folder: Path, tensors: MappedWeights, has_model: bool) -> dict[str, np.ndarray]:
-        stored = {f"model.{n}": a for n, a in MappedWeights(folder / WEIGHTS).items()} if has_model else {}
-        apart = {n.removeprefix("weights/"): a for n, a in tensors.items() if n.startswith("weights/")}
-        return {**stored, **apart}
+        stored = MappedWeights(folder / WEIGHTS).items() if has_model else ()
+        trained = [(name, array) for name, array in tensors.items() if name.startswith("weights/")]
+        return {
+            **{f"model.{name}": array for name, array in stored},
+            **{name.removeprefix("weights/"): array for name, array in trained},
+        }
 
     def _parameter_names(self) -> list[str]:
-        """The name of each parameter, in the order in which the optimizer counts them."""
+        """The names of the parameters in the order of the optimizer."""
         names = {id(parameter): name for name, parameter in self.module.named_parameters()}
-        return [names[id(one)] for group in self.optimizer.param_groups for one in group["params"]]
+        return [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
 
     def _optimizer_state(self) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:
-        """What the optimizer holds for each parameter: tensors, and other values."""
+        """The optimizer's state of each parameter: tensors, and other values."""
         tensors: dict[str, Tensor] = {}
         numbers: dict[str, dict[str, Any]] = {}
         names = self._parameter_names()
@@ -261,21 +272,23 @@ class TrainingState:
         return tensors, numbers
 
     def _restore_optimizer(self, tensors: dict[str, Tensor], numbers: Any) -> None:
-        """Rates and the like come from today's settings; what was accumulated comes from the files."""
+        """Restore the optimizer's state; learning rates and the like come from the current settings."""
         indexes = {name: index for index, name in enumerate(self._parameter_names())}
         state: dict[int, dict[str, Any]] = {}
-        found = [(*name.rpartition("/")[::2], tensor) for name, tensor in tensors.items()]
+        entries = [(*name.rpartition("/")[::2], tensor) for name, tensor in tensors.items()]
         for name, slots in numbers.items() if isinstance(numbers, dict) else ():
-            found += [(name, slot, value) for slot, value in slots.items()] if isinstance(slots, dict) else []
-        for name, slot, value in found:
+            entries += [(name, *item) for item in slots.items()] if isinstance(slots, dict) else []
+        for name, slot, value in entries:
             if name not in indexes:
-                raise CheckpointError(f"the saved optimizer has a state for {name}, which does not learn now")
+                raise CheckpointError(
+                    f"the checkpoint trained {name}, which is frozen or missing now; start a new run"
+                )
             state.setdefault(indexes[name], {})[slot] = value
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
 
 
 def _under(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Copies of the tensors whose names begin so, without that beginning."""
+    """Copies of the tensors with a prefix, by name without it."""
     return {
         name.removeprefix(prefix): torch.from_numpy(np.array(array))
         for name, array in tensors.items()
@@ -283,18 +296,13 @@ def _under(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     }
 
 
-def _plain(settings: TrainingSettings) -> dict[str, Any]:
-    """The settings of this room as JSON gives them back."""
-    return settings.model_dump(mode="json")
-
-
 def read_values(folder: Path) -> dict[str, Any]:
-    """What training.json of a checkpoint says; every file of the checkpoint is checked first."""
+    """The content of a checkpoint's training.json, after all its files were verified."""
     return _values(folder, check_manifest(folder))
 
 
 def read_config(folder: Path) -> ModelConfig:
-    """The config of the model in a checkpoint; settings that it lacks have their defaults."""
+    """The ModelConfig of a checkpoint; missing settings have their defaults."""
     try:
         return ModelConfig.read(format1.read_config(folder / CONFIG, read_json(folder / CONFIG)).get("model"))
     except SettingError as error:
@@ -303,12 +311,63 @@ def read_config(folder: Path) -> ModelConfig:
 
 def _values(folder: Path, files: Collection[str]) -> dict[str, Any]:
     if VALUES not in files or TENSORS not in files:
-        raise CheckpointError(f"{folder} is no checkpoint: it has no {VALUES}; give a run's folder")
+        raise CheckpointError(f"{folder} is not a checkpoint: it has no {VALUES}; give a run's folder")
     return format1.read_training(folder / VALUES, read_json(folder / VALUES))
 
 
-def _refuse(folder: Path, part: str, saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse what differs in a part of the model, with a diff."""
-    if found := list(differences(saved, now).values()):
-        more = f" and {len(found) - 5} more" if len(found) > 5 else ""
-        raise CheckpointError(f"{folder} is of another {part}: {'; '.join(found[:5])}{more}; start a new run")
+def _check_equal(folder: Path, part: str, saved: dict[str, Any], now: dict[str, Any]) -> None:
+    if lines := list(differences(saved, now).values()):
+        more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+        raise CheckpointError(f"{folder} has another {part}: {'; '.join(lines[:5])}{more}; start a new run")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes of settings that a resumed run has."""
+
+    permitted: Sequence[str] = ()  # one line each: "training.steps 200, now 400"
+    best_is_void: str = ""  # why later validations are not comparable with the best so far
+
+
+def differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """The differences of two tables by name: {"model.width": "model.width 128, now 256"}.
+
+    Both have all settings: a table of an earlier version is completed with defaults before.
+    """
+    old, new = _flat(saved), _flat(now)
+    return {
+        name: f"{name} {_shown(old.get(name))}, now {_shown(new.get(name))}"
+        for name in {**old, **new}
+        if old.get(name) != new.get(name)
+    }
+
+
+def refused(changes: Mapping[str, str], may_change: Collection[str]) -> str:
+    """The changes that a resumed run may not have, as one line; empty if there are none."""
+    return "; ".join(line for name, line in changes.items() if name not in may_change)
+
+
+def changed_settings(folder: Path, saved: Any, now: TrainingSettings) -> Changes:
+    """The changes since the settings of a checkpoint; raises if one of them is not permitted."""
+    try:
+        before = TrainingSettings.read(saved)
+    except SettingError as error:
+        raise CheckpointError(f"the settings in {folder} cannot be read: {error}") from None
+    changes = differences(before.model_dump(), now.model_dump())
+    if lines := refused(changes, MAY_CHANGE):
+        raise CheckpointError(
+            f"{folder} was trained with other settings: {lines}; a resumed run may change "
+            f"{', '.join(MAY_CHANGE)}; for anything else start a new run"
+        )
+    return Changes(list(changes.values()))
+
+
+def _flat(values: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{path}{key}.") if isinstance(value, Mapping) else {f"{path}{key}": value}
+    return flat
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else repr(value)

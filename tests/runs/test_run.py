@@ -458,7 +458,7 @@ def test_a_disk_that_is_full_at_the_start_is_told_with_what_is_needed(tmp_path, 
 
     with monkeypatch.context() as patch:
         patch.setattr(at, full)
-        needed = r"encoded text needs about [\d.]+ MB and a checkpoint up to [\d.]+ MB; free the disk"
+        needed = r"encoded text needs about [\d.]+ MB and a checkpoint up to [\d.]+ MB; free disk space"
         with pytest.raises(TrainingError, match=rf"the disk of .*run has [\d,.]+ MB left, and {needed}"):
             prepare(writing, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -388,11 +388,11 @@ def test_pairs_are_turned_round_for_epochs_or_always(epochs):
         Recipe.load("translation", {"augment": {"bidirectional_epochs": epochs}})
 
 
-def test_agreement_reaches_what_is_trained(tmp_path):
+def test_r_drop_reaches_the_loss(tmp_path):
     small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
     changes = {"training": {"r_drop": 2.5}, "model": {"dropout": 0.1}}
     run = prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run")
-    assert run.trainer.module.agreement == 2.5
+    assert run.trainer.module.loss.r_drop == 2.5
     without = Recipe.load("translation", merged(small, merged(changes, {"model": {"dropout": 0.0}})))
     with pytest.raises(SettingError, match="needs dropout"):
         prepare(without, tmp_path / "other")

@@ -67,7 +67,7 @@ def test_a_swap_is_undone_even_by_an_error_and_copies_nothing():
     average, parameter = follow("ema", [1.0, 2.0])
     trained = parameter.data_ptr()
     with contextlib.suppress(ZeroDivisionError), swapped_in({"w": parameter}, average.weights()):
-        assert parameter.data_ptr() == average.held["w"].data_ptr()
+        assert parameter.data_ptr() == average.averaged["w"].data_ptr()
         raise ZeroDivisionError
     assert parameter.data_ptr() == trained
 

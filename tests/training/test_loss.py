@@ -51,7 +51,7 @@ def test_gradients_pass_gradcheck():
 def test_two_passes_are_pulled_together_by_both_divergences(chunk, smoothing):
     rows, weight, bias, targets = case(rows=12)
     targets = targets[:6].repeat(2)
-    ours = cross_entropy(rows, weight, targets, bias, smoothing, chunk, agreement=3.0)
+    ours = cross_entropy(rows, weight, targets, bias, smoothing, chunk, r_drop=3.0)
     p, q = F.linear(rows, weight, bias).log_softmax(-1).chunk(2)
     apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
         q, p, reduction="sum", log_target=True
@@ -64,7 +64,7 @@ def test_two_passes_are_pulled_together_by_both_divergences(chunk, smoothing):
     ):
         torch.testing.assert_close(mine, other, rtol=1e-11, atol=1e-11)
     with torch.no_grad():
-        alone = cross_entropy(rows, weight, targets, bias, smoothing, chunk, agreement=3.0)
+        alone = cross_entropy(rows, weight, targets, bias, smoothing, chunk, r_drop=3.0)
     torch.testing.assert_close(alone, ours.detach())
 
 

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from regard.errors import SettingError, UnknownName
 from regard.model.masks import Mask
 from regard.model.transformer import build_model
-from regard.training.loss import cross_entropy, observed_cross_entropy
+from regard.training import loss as losses
+from regard.training.loss import CrossEntropyLoss, cross_entropy, observed_cross_entropy
 from regard.training.objectives import build_objective
 
 from .conftest import KINDS, labelled, masked, parallel, text, tiny
@@ -74,7 +75,7 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
     before = objective(batch)[0]
     changes = {}
     for name, array in vars(batch).items():
-        keys = batch._widths.get(name)
+        keys = batch._masks.get(name)
         if keys and array.dtype != bool:
             changes[name] = np.where(getattr(batch, keys), array, 7)
     after = objective(dataclasses.replace(batch, **changes))[0]
@@ -85,15 +86,12 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
     ("kind", "batch"),
     [("translation", parallel()), ("language-modeling", text()), ("masked-language-modeling", masked())],
 )
-def test_only_scored_places_reach_the_head(kind, batch, monkeypatch):
-    from regard.training import objectives
-
+def test_only_scored_positions_reach_the_head(kind, batch, monkeypatch):
     seen = []
-    real = objectives.cross_entropy
     monkeypatch.setattr(
-        objectives,
+        losses,
         "cross_entropy",
-        lambda rows, *rest, **named: seen.append(len(rows)) or real(rows, *rest, **named),
+        lambda rows, *rest, **named: seen.append(len(rows)) or cross_entropy(rows, *rest, **named),
     )
     objective, _ = make(kind)
     objective(batch)
@@ -110,34 +108,33 @@ def test_a_batch_without_padding_needs_no_mask(kind, monkeypatch):
     objective(one_row)
 
 
-def test_two_passes_that_shall_agree_are_pulled_together(kind, monkeypatch):
-    """The stated loss, of which a reference sees the logits of both passes through dropped out words."""
+def test_r_drop_adds_the_divergence_of_two_passes(kind, monkeypatch):
+    """The loss equals a reference computed from the logits of both passes."""
     objective, batch = make(kind, dropout=0.3)
-    objective.agreement = 3.0
+    objective.loss = CrossEntropyLoss(0.1, r_drop=3.0)
     seen = []
     if kind != "classification":
-        from regard.training import objectives
 
-        def watched(rows, weight, targets, bias, smoothing, agreement):
+        def recorded(rows, weight, targets, bias, label_smoothing, r_drop):
             seen.append((F.linear(rows, weight, bias), targets))
-            return cross_entropy(rows, weight, targets, bias, smoothing, agreement=agreement)
+            return cross_entropy(rows, weight, targets, bias, label_smoothing, r_drop=r_drop)
 
-        monkeypatch.setattr(objectives, "cross_entropy", watched)
+        monkeypatch.setattr(losses, "cross_entropy", recorded)
     else:
         forward = objective.model.forward
         labels = torch.tensor(batch.labels).repeat(2)
         monkeypatch.setattr(
-            objective.model, "forward", lambda *given: seen.append((forward(*given), labels)) or seen[-1][0]
+            objective.model, "forward", lambda *inputs: seen.append((forward(*inputs), labels)) or seen[-1][0]
         )
     loss, count = objective(batch)
     ((logits, wanted),) = seen
     p, q = logits.log_softmax(-1).chunk(2)
-    apart = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
+    divergence = F.kl_div(p, q, reduction="sum", log_target=True) + F.kl_div(
         q, p, reduction="sum", log_target=True
     )
-    expected = F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=0.1) + 1.5 * apart
+    expected = F.cross_entropy(logits, wanted, reduction="sum", label_smoothing=0.1) + 1.5 * divergence
     assert count == 2 * batch.tokens
-    assert apart > 0.01  # dropout differs between the passes
+    assert divergence > 0.01  # dropout differs between the passes
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -145,15 +142,15 @@ def test_without_training_one_pass_is_made(kind):
     objective, batch = make(kind, dropout=0.3)
     objective.eval()
     alone = objective(batch)
-    objective.agreement = 3.0
+    objective.loss = CrossEntropyLoss(r_drop=3.0)
     assert objective(batch) == alone
 
 
-def test_agreement_needs_dropout(kind):
+def test_r_drop_needs_dropout(kind):
     config = KINDS[kind][1]
     with pytest.raises(SettingError, match="needs dropout"):
-        build_objective(kind, build_model(tiny(**config, dropout=0.0)), agreement=1.0)
-    assert build_objective(kind, build_model(tiny(**config, dropout=0.1)), agreement=1.0).agreement == 1.0
+        build_objective(kind, build_model(tiny(**config, dropout=0.0)), r_drop=1.0)
+    assert build_objective(kind, build_model(tiny(**config, dropout=0.1)), r_drop=1.0).loss.r_drop == 1.0
 
 
 def test_an_objective_says_which_model_it_needs():
@@ -171,15 +168,15 @@ def test_labels_are_smoothed_over_classes():
     assert objective(labelled())[1] == 8
 
 
-@pytest.mark.parametrize("agreement", [0.0, 2.0])
-def test_the_plain_cross_entropy_is_observed_beside_the_smoothed_loss(kind, agreement):
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_the_cross_entropy_is_reported_without_label_smoothing_and_r_drop(kind, r_drop):
     objective, batch = make(kind, smoothing=0.2)
-    objective.agreement = agreement
+    objective.loss = CrossEntropyLoss(0.2, r_drop)
     with observed_cross_entropy() as sums:
         loss, count = objective.train()(batch)
     plain, alone = objective.eval()(batch)
     assert float(sum(sums)) / count == pytest.approx(plain.item() / alone, rel=1e-5)
-    assert not any(one.requires_grad for one in sums)
+    assert not any(tensor.requires_grad for tensor in sums)
     assert loss.item() / count != pytest.approx(plain.item() / alone, rel=1e-4)
     objective(batch)
-    assert len(sums) == 1  # nothing is noted where nobody observes
+    assert len(sums) == 1  # nothing is reported outside the context

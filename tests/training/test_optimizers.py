@@ -308,7 +308,7 @@ def test_what_is_frozen_stays(name):
 def test_freezing_nothing_or_everything_is_refused():
     with pytest.raises(SettingError, match=r"did you mean encoder\.\*"):
         freeze(objective(), ["encodr.*"])
-    with pytest.raises(TrainingError, match="nothing is left to learn"):
+    with pytest.raises(TrainingError, match="all parameters are frozen"):
         build_optimizer(objective(), settings(freeze=["*"]))
     with pytest.raises(UnknownName, match="did you mean adamw"):
         build_optimizer(objective(), settings(optimizer="adam"))

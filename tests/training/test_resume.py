@@ -87,7 +87,7 @@ def test_every_kind_of_state_is_taken_up_bit_equal(tmp_path, mode, at):
     assert second.resume()
     assert second.progress.step == at
     second.train()
-    assert contents(whole.saves.path(15)) == contents(second.saves.path(15))
+    assert contents(whole.checkpoints.path(15)) == contents(second.checkpoints.path(15))
 
 
 @posix
@@ -118,7 +118,7 @@ def test_a_signal_inside_an_accumulated_step_discards_what_was_begun(tmp_path, n
     assert second.resume()
     assert second.progress.step == 6
     second.train()
-    assert contents(whole.saves.path(9)) == contents(second.saves.path(9))
+    assert contents(whole.checkpoints.path(9)) == contents(second.checkpoints.path(9))
 
 
 @posix
@@ -150,7 +150,7 @@ def test_a_kill_between_the_renames_of_the_only_checkpoint_is_resumed(tmp_path):
         again = toy.trainer(copy, values)
         assert again.resume(path and copy / path.relative_to(run))
         again.train()
-        assert contents(whole.saves.path(9)) == contents(again.saves.path(9))
+        assert contents(whole.checkpoints.path(9)) == contents(again.checkpoints.path(9))
         assert not list(copy.rglob(".*"))
 
 
@@ -205,8 +205,8 @@ def test_a_signal_breaks_a_validation_off_and_it_is_made_good(tmp_path):
     second = toy.trainer(tmp_path / "b", values)
     assert second.resume()
     second.train()
-    assert contents(whole.saves.path(9)) == contents(second.saves.path(9))
-    assert second.saves.steps() == whole.saves.steps()
+    assert contents(whole.checkpoints.path(9)) == contents(second.checkpoints.path(9))
+    assert second.checkpoints.steps() == whole.checkpoints.steps()
 
 
 @pytest.mark.parametrize("lose", [shutil.rmtree, lambda folder: damage(folder, "model.safetensors")])
@@ -214,7 +214,7 @@ def test_a_best_that_is_gone_or_damaged_is_not_waited_for(tmp_path, caplog, lose
     first = straight(tmp_path, steps=6, validate_every=5, save_every=5)
     first.progress.best = Best(5, first.progress.best.value)
     first._save()
-    lose(first.saves.path(5))
+    lose(first.checkpoints.path(5))
     again = toy.trainer(tmp_path, {"steps": 12, "validate_every": 5, "save_every": 5})
     with caplog.at_level(logging.WARNING, "regard.training"):
         assert again.resume()
@@ -242,37 +242,37 @@ def damage(folder: Path, name: str = "training.safetensors") -> None:
 )
 def test_damage_is_passed_over_with_a_warning_and_refused_where_named(tmp_path, caplog, name):
     first = straight(tmp_path, save_every=5, validate_every=None)
-    damage(first.saves.path(10), name)
+    damage(first.checkpoints.path(10), name)
     again = toy.trainer(tmp_path, {"steps": 12, "validate_every": None})
     with caplog.at_level(logging.WARNING, "regard.training"):
         assert again.resume()
     assert again.progress.step == 5
     assert name in caplog.text
-    assert "going back" in caplog.text
+    assert "trying the checkpoint before it" in caplog.text
     with pytest.raises(CheckpointError, match=name):
-        toy.trainer(tmp_path, {"validate_every": None}).resume(first.saves.path(10))
+        toy.trainer(tmp_path, {"validate_every": None}).resume(first.checkpoints.path(10))
     again.train()
-    assert again.saves.steps() == [10, 12]
+    assert again.checkpoints.steps() == [10, 12]
     for step in (10, 12):
-        check_manifest(again.saves.path(step))
+        check_manifest(again.checkpoints.path(step))
 
 
 def test_where_everything_is_damaged_nothing_is_trusted(tmp_path):
     first = straight(tmp_path, save_every=5)
-    for step in first.saves.steps():
-        (first.saves.path(step) / "training.json").unlink()
+    for step in first.checkpoints.steps():
+        (first.checkpoints.path(step) / "training.json").unlink()
     assert not toy.trainer(tmp_path, {}).resume()
-    with pytest.raises(CheckpointError, match="no checkpoint that can be trusted"):
+    with pytest.raises(CheckpointError, match="no undamaged checkpoint"):
         toy.trainer(tmp_path, {}).resume(tmp_path)
 
 
 def test_a_path_may_be_a_run_or_a_checkpoint(tmp_path):
     first = straight(tmp_path, save_every=5, validate_every=None)
-    for path, step in ((tmp_path, 10), (first.saves.path(5), 5)):
+    for path, step in ((tmp_path, 10), (first.checkpoints.path(5), 5)):
         trainer = toy.trainer(None, {"validate_every": None})
         assert trainer.resume(path)
         assert trainer.progress.step == step
-    with pytest.raises(CheckpointError, match="no folder"):
+    with pytest.raises(CheckpointError, match="is not a folder"):
         toy.trainer(None, {}).resume(tmp_path / "nowhere")
 
 
@@ -284,9 +284,9 @@ def names(folder: Path) -> list[str]:
 def test_what_later_steps_left_is_set_aside_and_removed_when_they_are_passed(tmp_path):
     values = {"steps": 9, "save_every": 3, "snapshot_every": 3, "keep_checkpoints": 9, "validate_every": None}
     first = straight(tmp_path, **values)
-    last = contents(first.saves.path(9))
+    last = contents(first.checkpoints.path(9))
     again = toy.trainer(tmp_path, values, [toy.kill_after(4, signal.SIGTERM)])
-    again.resume(first.saves.path(3))
+    again.resume(first.checkpoints.path(3))
     with pytest.raises(Interrupted):
         again.train()
     assert contents(tmp_path / "checkpoints" / "abandoned-step-00000009") == last
@@ -302,7 +302,7 @@ def test_what_later_steps_left_is_set_aside_and_removed_when_they_are_passed(tmp
     again = toy.trainer(tmp_path, values)
     assert again.resume()
     again.train()
-    assert contents(again.saves.path(9)) == last
+    assert contents(again.checkpoints.path(9)) == last
     assert names(tmp_path / "weights") == [f"step-{step:08}" for step in (0, 3, 6, 9)]
     assert not list(tmp_path.rglob("abandoned*"))
 
@@ -311,7 +311,7 @@ def test_snapshots_of_another_trajectory_are_never_mixed_in(tmp_path):
     values = {"steps": 9, "save_every": 3, "snapshot_every": 2, "keep_checkpoints": 9, "validate_every": None}
     first = straight(tmp_path, **values)
     again = toy.trainer(tmp_path, {**values, "steps": 7, "snapshot_every": 4, "learning_rate": 0.01})
-    again.resume(first.saves.path(3))
+    again.resume(first.checkpoints.path(3))
     again.train()
     assert names(tmp_path / "weights") == ["step-00000000", "step-00000002", "step-00000004"]
     assert names(tmp_path / "checkpoints") == ["step-00000003", "step-00000006", "step-00000007"]
@@ -422,8 +422,8 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_nothing_half_written(tmp_pat
     monkeypatch.setattr(atomic_folders, "write_file", write)
     with pytest.raises(CheckpointError, match=r"step-00000006: No space left on device; earlier files are"):
         trainer.train()
-    assert [path.name for path in trainer.saves.checkpoints.iterdir()] == ["step-00000003"]
-    read_folder(trainer.saves.path(3))
+    assert [path.name for path in trainer.checkpoints.checkpoint_folder.iterdir()] == ["step-00000003"]
+    read_folder(trainer.checkpoints.path(3))
     monkeypatch.undo()
     again = toy.trainer(tmp_path, {"save_every": 3, "validate_every": None})
     assert again.resume()
@@ -462,7 +462,7 @@ def test_a_folder_that_vanishes_is_told(tmp_path):
             shutil.rmtree(tmp_path / "out")
 
     trainer.observers.append(vanish)
-    with pytest.raises(CheckpointError, match="checkpoints has vanished"):
+    with pytest.raises(CheckpointError, match="checkpoints does not exist any more"):
         trainer.train()
     assert not (tmp_path / "out").exists()
 
@@ -507,7 +507,7 @@ def test_a_full_disk_holds_and_releases_the_lock_all_the_same(tmp_path):
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     trainer = straight(tmp_path)
-    newest = trainer.saves.path(10)
+    newest = trainer.checkpoints.path(10)
     told = json.loads((newest / "training.json").read_text(encoding="utf-8"))
     (newest / "training.json").write_text(json.dumps({**told, "format": 9}), encoding="utf-8")
     (newest / "manifest.json").unlink()
@@ -526,7 +526,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     ids=str,
 )  # fmt: skip
 def test_a_state_that_makes_no_sense_is_one_line(tmp_path, change):
-    newest = straight(tmp_path).saves.path(10)
+    newest = straight(tmp_path).checkpoints.path(10)
     told = json.loads((newest / "training.json").read_text(encoding="utf-8"))
     (newest / "training.json").write_text(json.dumps({**told, **change}), encoding="utf-8")
     (newest / "manifest.json").unlink()

@@ -10,14 +10,13 @@ import pytest
 import torch
 from torch import nn
 
-from regard.checkpoints.folder import load_model, read_folder
+from regard.checkpoints.folder import load_model, read_folder, stored_weights
 from regard.errors import SettingError, TrainingError, UnknownName
 from regard.model.transformer import build_model
-from regard.training import compiling
 from regard.training.events import Finished, Resumed, Saved, StepDone, Validated, Validation
 from regard.training.objectives import Translation
 from regard.training.settings import MAY_CHANGE, TrainingSettings
-from regard.training.trainer import Trainer
+from regard.training.trainer import Trainer, compile_blocks
 
 from . import toy
 from .conftest import parallel, tiny
@@ -234,7 +233,7 @@ def test_a_loss_that_is_no_number_stops_with_its_step(tmp_path, bad):
     trainer.module.forward = forward
     with pytest.raises(TrainingError, match=r"(loss|gradient).* at step 8; the last checkpoint is untouched"):
         trainer.train()
-    newest = trainer.saves.newest_good()
+    newest = trainer.checkpoints.newest_good()
     assert newest.name == "step-00000005"
     assert all(np.isfinite(array).all() for array in read_folder(newest).weights.values())
 
@@ -251,19 +250,19 @@ def test_weights_that_overflow_are_not_saved(tmp_path):
         return rate
 
     trainer._update = update
-    with pytest.raises(TrainingError, match="no longer numbers after step 5"):
+    with pytest.raises(TrainingError, match="NaN or infinite after step 5"):
         trainer.train()
-    assert trainer.saves.steps() == []
+    assert trainer.checkpoints.steps() == []
 
 
 def test_a_checkpoint_is_a_model_that_can_be_used(tmp_path):
     trainer, outcome = run(tmp_path, steps=10, averaging="ema", snapshot_every=4)
-    model = load_model(trainer.saves.path(10))
+    model = load_model(trainer.checkpoints.path(10))
     averaged = trainer.average.weights()
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, averaged[f"model.{name}"])
     assert read_folder(outcome.best_folder).task == "translation"
-    assert trainer.saves.kept() == [0, 4, 8]
+    assert trainer.checkpoints.snapshots() == [0, 4, 8]
     assert read_folder(tmp_path / "weights" / "step-00000004").tokenizer_files == ["tokenizer.json"]
 
 
@@ -276,7 +275,7 @@ def test_the_last_and_the_best_are_kept_exactly(tmp_path, keep):
     trainer.validate = watching(values)
     seen = []
     trainer.observers.append(
-        lambda e: seen.append((e.step, trainer.saves.steps())) if isinstance(e, Saved) else None
+        lambda e: seen.append((e.step, trainer.checkpoints.steps())) if isinstance(e, Saved) else None
     )
     outcome = trainer.train()
     assert outcome.best.step == 7
@@ -288,7 +287,7 @@ def test_the_last_and_the_best_are_kept_exactly(tmp_path, keep):
 
 def test_a_run_is_not_started_over_another(tmp_path):
     run(tmp_path, steps=5)
-    with pytest.raises(TrainingError, match="holds a run already"):
+    with pytest.raises(TrainingError, match="has a run already"):
         run(tmp_path, steps=5)
 
 
@@ -321,25 +320,24 @@ def test_without_a_compiler_one_line_says_so(monkeypatch, caplog):
     def missing(*_, **__):
         raise RuntimeError("InvalidCxxCompiler: No working C++ compiler found\nand a long story")
 
-    monkeypatch.setattr(compiling.torch, "compile", missing)
+    monkeypatch.setattr(torch, "compile", missing)
     with caplog.at_level(logging.WARNING, "regard.training"):
         _, outcome = run(None, steps=2, compile=True)
     assert outcome.step == 2
     assert [record.getMessage() for record in caplog.records] == [
-        "training without torch.compile, which does not work here: "
-        "InvalidCxxCompiler: No working C++ compiler found"
+        "torch.compile does not work here and is not used: InvalidCxxCompiler: No working C++ compiler found"
     ]
 
 
 def test_with_a_compiler_every_block_is_compiled(monkeypatch):
-    made = []
-    monkeypatch.setattr(compiling.torch, "compile", lambda function, **_: function)
-    monkeypatch.setattr(nn.Module, "compile", lambda self, **_: made.append(type(self).__name__))
-    assert compiling.compile_blocks(toy.module(layers=2))
-    assert made == ["EncoderBlock"] * 2 + ["DecoderBlock"] * 2
-    made.clear()
-    assert compiling.compile_blocks(Line())
-    assert made == ["Line"]
+    compiled = []
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    monkeypatch.setattr(nn.Module, "compile", lambda self, **_: compiled.append(type(self).__name__))
+    assert compile_blocks(toy.module(layers=2))
+    assert compiled == ["EncoderBlock"] * 2 + ["DecoderBlock"] * 2
+    compiled.clear()
+    assert compile_blocks(Line())
+    assert compiled == ["Line"]
 
 
 def test_resuming_is_told(tmp_path):
@@ -376,3 +374,12 @@ def test_validation_sees_the_averaged_weights_and_training_its_own(average):
     assert averaged
     assert all(torch.equal(seen[-1][name], weight) for name, weight in averaged.items())
     assert any(not torch.equal(seen[-1][name], trained[name]) for name in averaged)
+
+
+def test_the_size_estimate_covers_a_checkpoint_with_averaged_states(tmp_path):
+    trainer = toy.trainer(tmp_path, {"averaging": "last", "last": 4, "every": 1, "steps": 6})
+    trainer.train()
+    weights = sum(tensor.nbytes for tensor in stored_weights(trainer.module).values())
+    files = trainer.checkpoints.path(6).glob("*.safetensors")
+    assert 8 * weights < sum(file.stat().st_size for file in files)  # 4 states, and 4 copies besides
+    assert trainer.state.size() == 9 * weights

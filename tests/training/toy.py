@@ -64,7 +64,7 @@ def module(seed: int = 1, **changes) -> Translation:
         vocabulary=tokenizer().vocabulary, width=16, layers=1, heads=2, feed_forward_width=32, context=16,
         residual="pre", dropout=0.1,
     )  # fmt: skip
-    return Translation(build_model(ModelConfig(**{**values, **changes})), smoothing=0.0)
+    return Translation(build_model(ModelConfig(**{**values, **changes})), label_smoothing=0.0)
 
 
 def held_out_loss(task: str = "copy"):

@@ -37,7 +37,7 @@ class WordDropout(Augmentation):
             name: self._mask(getattr(batch, name), tokenizer, random)
             for name, tokenizer in self._inputs(batch).items()
         }
-        return replace(batch, **masked)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return replace(batch, **masked)
 
     def _inputs(self, batch: Batch) -> dict[str, Tokenizer]:
         """The names of the input arrays, with the tokenizer of each."""
