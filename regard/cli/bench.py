@@ -22,7 +22,7 @@ Examples:
 """
 
 bench = typer.Typer(
-    help="Compare the speed of Regard with other libraries, interleaved in one run.",
+    help="Compare the speed of Regard with other libraries.",
     epilog=EXAMPLES,
     no_args_is_help=True,
 )

@@ -47,7 +47,7 @@ def demo(
     ] = None,
     settings: Settings = None,
 ) -> None:
-    """Train a small English-French model on sentences that Regard makes itself, and look inside it.
+    """Train a small English-French model and look inside it.
 
     The first time takes minutes, after that the model is kept: as `demo` for every command with a MODEL.
     """

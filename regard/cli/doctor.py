@@ -17,7 +17,7 @@ Examples:
 
 @commands.command(epilog=EXAMPLES)
 def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
-    """Show installed and missing packages, and how to install them."""
+    """Show which packages are installed or missing."""
     report = examine()
     if as_json:
         import json

@@ -60,7 +60,10 @@ def evaluate(
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Score a model: BLEU and chrF with signatures, perplexity, bits per character, accuracy."""
+    """Score a model: BLEU, chrF, perplexity or accuracy.
+
+    BLEU and chrF have signatures. Running text also has bits per character.
+    """
     import torch
 
     from regard.runs import evaluation as room

@@ -7,16 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-NAMES = ("demo", "demo-reverse", "demo-language-model")
-
 
 def folder_of(model: str | None) -> str | None:
-    """The folder of a built-in model by its name, anything else as it is; ./demo is a folder of one's own."""
-    if model not in NAMES:
-        return model
-    from regard.demo.story.model_store import trained_folder
+    """The folder of a built-in model, or the path as it is; ./demo is a path."""
+    if model is None:
+        return None
+    from regard.demo.story.model_store import RECIPES, trained_folder
 
-    return str(trained_folder(model))
+    return str(trained_folder(model)) if model in RECIPES else model
 
 
 def files(meaning: str) -> Any:

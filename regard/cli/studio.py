@@ -28,7 +28,7 @@ def studio(
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> None:
-    """Open a page that shows what a model does with a sentence: every head, every number, every next word.
+    """Open a web page that shows how a model computes.
 
     It is served to this machine alone. Ctrl-C ends it.
     """

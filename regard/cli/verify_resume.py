@@ -38,7 +38,10 @@ def verify_resume(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep both runs here.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Train straight and interrupted, in new processes, and compare every bit."""
+    """Prove that an interrupted run ends bit-equal.
+
+    It trains once straight and once interrupted, in new processes, and compares every bit.
+    """
     from tempfile import TemporaryDirectory
 
     from regard.runs.resume_check import verify_resume as verify

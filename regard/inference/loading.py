@@ -1,13 +1,13 @@
-"""load: a model folder becomes a Translator, a Writer or a Reader, by what is in it."""
+"""load: a model folder as a Translator, a Writer or a Reader, depending on its family."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.checkpoints.atomic_folders import MANIFEST, readable_folder
+from regard.checkpoints.atomic_folders import MANIFEST
 from regard.checkpoints.folder import CONFIG, ModelFolder, load_model, read_folder
+from regard.checkpoints.locations import RECIPE, has_file, locate_model
 from regard.checkpoints.untrusted_files import FolderFiles, shorten_name
 from regard.errors import CheckpointError, SettingError, UnknownName, UsageError, nearest
 from regard.model.config import ModelConfig
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from regard.model.transformer import Transformer
 
 DTYPES = ("float32", "bfloat16")
-RUN_FILE = "recipe.toml"  # stands in a run's folder from its first moment on
 
 
 def load(
     path: str | Path, device: str = "cpu", dtype: str | None = None, threads: int | None = None
 ) -> Translator | Writer | Reader:
-    """Read a model folder, or the one inside a run's folder, and give what uses it.
+    """Load a model folder or the model of a run, as a Translator, a Writer or a Reader.
 
-    Numbers are float32; bfloat16 is a choice on accelerators. `threads` is for all of torch.
+    `dtype` is float32, or bfloat16 on accelerators. `threads` sets the number of threads of torch.
     """
     return _loaded(_read(Path(path)), device, dtype, threads)
 
@@ -35,7 +34,7 @@ def load(
 def load_for(
     command: str, path: str | Path, device: str = "cpu", dtype: str | None = None, threads: int | None = None
 ) -> Any:
-    """The same where a command asks: a model that it cannot use is refused before it is loaded."""
+    """Load a model for a command; raise before loading if the command cannot use it."""
     folder = _read(Path(path))
     if command not in commands_for(folder.config):
         raise UsageError(
@@ -46,7 +45,7 @@ def load_for(
 
 
 def holds(config: ModelConfig) -> str:
-    """What a model is, in a few words."""
+    """What a model is, for messages."""
     kinds = {"encoder-decoder": "a model that translates", "decoder-only": "a model that continues text"}
     readers = {
         "masked": "fills masks",
@@ -65,31 +64,21 @@ def commands_for(config: ModelConfig) -> list[str]:
 
 
 def model_folder(path: str | Path) -> Path:
-    """The model folder meant: this one, or the one inside a run's folder."""
+    """The model folder that a path means; a path without a model is returned as it is."""
     path = Path(path)
-    for folder in (path, path / "model"):
-        if _holds(readable_folder(folder), MANIFEST):
-            return folder
-    if _holds(path, RUN_FILE):
+    location = locate_model(path)
+    if location is None and has_file(path, RECIPE):
         raise CheckpointError(
-            f"{path} is a run that has no model before its first checkpoint; wait for it, or go on with "
-            f"regard train --resume {path}"
+            f"{path} is a run that has no model before its first checkpoint; wait for it, or continue it "
+            f"with regard train --resume {path}"
         )
-    return path
-
-
-def _holds(folder: Path, name: str) -> bool:
-    """Whether there is anything of that name, be it a link to nowhere."""
-    try:
-        return os.path.lexists(folder / name)
-    except (OSError, ValueError):
-        return False
+    return path if location is None else location.model
 
 
 def _read(path: Path) -> ModelFolder:
-    """What a folder says; torch is not needed for it."""
+    """The contents of a model folder; imports no torch."""
     folder = model_folder(path)
-    if not _holds(folder, MANIFEST) and _holds(folder, CONFIG):
+    if not has_file(folder, MANIFEST) and has_file(folder, CONFIG):
         kind = FolderFiles(folder).json(CONFIG).get("model_type")
         if isinstance(kind, str):
             raise CheckpointError(
@@ -117,7 +106,7 @@ def _loaded(folder: ModelFolder, device: str, dtype: str | None, threads: int | 
 
 
 def _placed(folder: ModelFolder, device: str, dtype: str | None, threads: int | None) -> Transformer:
-    """The model with its weights, ready to be used on its device."""
+    """The model with its weights, on its device."""
     import torch
 
     from regard.engine.device import find_device

@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
+from regard.checkpoints.locations import METRICS
 from regard.demo.story.model_store import DemoFolder
 from regard.runs.metrics import read_metrics
 from regard.service.http_errors import Busy
-from regard.service.locations import METRICS
 from regard.service.training_progress import total_steps
 
 TRAINER = (sys.executable, "-m", "regard.service.demo_trainer")

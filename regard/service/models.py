@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.atomic_folders import MANIFEST, readable_folder
 from regard.checkpoints.folder import ModelFolder, read_folder
-from regard.demo.story.model_store import COMMANDS, DemoFolder, find_demo_folder
+from regard.checkpoints.locations import ModelLocation
+from regard.demo.story.model_store import COMMANDS, RECIPES, DemoFolder, find_demo_folder
 from regard.errors import RegardError, UsageError, nearest
 from regard.service.demo_training import DemoTraining
 from regard.service.http_errors import NotFound, NotReady
-from regard.service.locations import ModelLocation, find_location, name_of
+from regard.service.locations import demo_facts, find_location, name_of
 from regard.service.notes import DemoNotes
 from regard.service.summaries import card, untrained_card
 from regard.service.training_progress import training_curves
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("regard.service")
 
 SNAPSHOT_BYTES = 1 << 30  # memory for the loaded snapshots of one model
-BUILT_IN = ("demo", "demo-language-model", "demo-reverse")
 # Seconds; importing torch blocks other threads, so the page loads first.
 WARM_UP_DELAY = 2.0
 
@@ -112,7 +112,7 @@ class Entry:
     @cached_property
     def facts(self) -> dict[str, Any] | None:
         """The facts of a demo model."""
-        return self.trained_location.facts()
+        return demo_facts(self.trained_location)
 
     @cached_property
     def notes(self) -> Notes:
@@ -234,7 +234,7 @@ def open_models(names: Iterable[str] = ()) -> Models:
     """The named models, built-in or by folder; by default the demo and its other trained models."""
     entries: list[Entry] = []
     for name in names or _default_names():
-        demo_folder = find_demo_folder(name) if name in BUILT_IN else None
+        demo_folder = find_demo_folder(name) if name in RECIPES else None
         taken = {entry.name for entry in entries}
         if demo_folder is not None and name not in taken:
             entries.append(
@@ -246,4 +246,4 @@ def open_models(names: Iterable[str] = ()) -> Models:
 
 
 def _default_names() -> list[str]:
-    return [name for name in BUILT_IN if name == "demo" or find_demo_folder(name).facts() is not None]
+    return [name for name in RECIPES if name == "demo" or find_demo_folder(name).facts() is not None]

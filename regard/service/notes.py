@@ -13,7 +13,7 @@ from regard.demo.glossary import gloss, nouns_by_form
 from regard.demo.lexicon import NOUNS
 from regard.demo.sentences import CURLY
 from regard.errors import UsageError
-from regard.service.locations import find_location
+from regard.service.locations import demo_facts, find_location
 
 if TYPE_CHECKING:
     from regard.inspection.record.tokens import Side
@@ -87,7 +87,7 @@ def notes_of(folder: Path) -> Notes:
     from regard.inspection.render.payload import NOTHING
 
     try:
-        facts = find_location(folder).facts()
+        facts = demo_facts(find_location(folder))
     except UsageError:  # a folder of another library, or no folder
         return NOTHING
     return DemoNotes(facts) if facts else NOTHING

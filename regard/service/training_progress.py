@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from regard.checkpoints.locations import METRICS, RECIPE, ModelLocation
 from regard.runs.metrics import read_metrics
-from regard.service.locations import METRICS, RECIPE, ModelLocation
 
 MOST = 1000  # points of a curve
 SILENCE = 120.0  # seconds without an event after which a run counts as ended

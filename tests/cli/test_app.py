@@ -152,3 +152,11 @@ def test_a_reader_that_leaves_early_is_no_error(size):
         process.stdin.flush()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+def test_summaries_fit_on_their_line(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert command_line.run(["--help"]) == 0
+    commands = capsys.readouterr().out.split("Commands:")[1]
+    assert "..." not in commands
+    assert max(map(len, commands.splitlines())) <= 80

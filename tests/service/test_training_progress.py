@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from regard.service.locations import ModelLocation
+from regard.checkpoints.locations import ModelLocation
 from regard.service.training_progress import is_live, thin_out, total_steps, training_curves
 
 

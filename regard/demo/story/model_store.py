@@ -26,11 +26,11 @@ FORMAT = 1  # of the folder and of demo.json; another number makes older folders
 FACTS = "demo.json"
 GRAMMAR = Path(__file__).parents[1]
 # The built-in models: the recipe of each, and the command that makes it.
-RECIPES = {"demo": "demo", "demo-reverse": "demo", "demo-language-model": "demo-language-model"}
+RECIPES = {"demo": "demo", "demo-language-model": "demo-language-model", "demo-reverse": "demo"}
 COMMANDS = {
     "demo": "regard demo",
-    "demo-reverse": "regard demo --reverse",
     "demo-language-model": "regard demo language-model",
+    "demo-reverse": "regard demo --reverse",
 }
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.options import NAMES
 from regard.demo.story import model_store as room
 from regard.demo.story.model_store import (
     COMMANDS,
@@ -73,4 +72,4 @@ def test_settings_of_ones_own_need_a_folder_of_ones_own(tmp_path):
 
 
 def test_every_built_in_name_has_a_recipe_and_a_command():
-    assert tuple(RECIPES) == tuple(COMMANDS) == NAMES
+    assert tuple(RECIPES) == tuple(COMMANDS)

@@ -1,0 +1,39 @@
+"""The one rule for which model a path means."""
+
+from __future__ import annotations
+
+from regard.checkpoints.atomic_folders import MANIFEST
+from regard.checkpoints.locations import ModelLocation, locate_model
+
+
+def write(folder, name=MANIFEST):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("{}")
+    return folder
+
+
+def test_a_model_folder_means_itself(tmp_path):
+    folder = write(tmp_path / "mine")
+    assert locate_model(folder) == locate_model(str(folder)) == ModelLocation(folder, None)
+
+
+def test_a_run_means_its_model_or_its_newest_snapshot(tmp_path):
+    assert locate_model(tmp_path) is None
+    write(tmp_path / "weights" / "step-00000010")
+    newest = write(tmp_path / "weights" / "step-00000200")
+    location = locate_model(tmp_path)
+    assert location == ModelLocation(newest, tmp_path)
+    assert location.is_underway
+    model = write(tmp_path / "model")
+    assert locate_model(tmp_path) == ModelLocation(model, tmp_path)
+    assert list(locate_model(tmp_path).snapshots()) == [10, 200]
+
+
+def test_the_model_of_a_run_knows_its_run(tmp_path):
+    write(tmp_path, "metrics.jsonl")
+    assert locate_model(write(tmp_path / "model")).run == tmp_path
+
+
+def test_a_path_without_a_model_means_none(tmp_path):
+    assert locate_model(tmp_path / "nowhere") is None
+    assert locate_model("a\0b") is None
