@@ -62,12 +62,12 @@ def test_check_exits_0_where_every_promise_is_kept(small, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        (["language-model", "--check"], "neither with --reverse nor with --check"),
-        (["A sentence.", "--check"], "leave the sentence out"),
-        (["--json"], "--json goes with --check"),
+        (["language-model", "--check"], "cannot be combined with --reverse or --check"),
+        (["A sentence.", "--check"], "remove the sentence"),
+        (["--json"], "--json needs --check"),
         (["--set", "training.steps=3"], "add --out DIR"),
-        (["--show-corpus", "many"], "takes a number"),
-        (["--show-corpus", "--check"], "--show-corpus trains nothing"),
+        (["--show-corpus", "many"], "must be a number"),
+        (["--show-corpus", "--check"], "--show-corpus takes only a number"),
         (["--show-corpus", "--out", "."], "exists; choose another"),
         (["--show-corpus", "7", "--out", "elsewhere"], "must be between"),
     ],

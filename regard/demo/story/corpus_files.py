@@ -1,4 +1,4 @@
-"""The demo's corpus as files, and samples of it for a person to read."""
+"""The demo's corpus as files, and printed samples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from regard.demo.sentences import Pair
 from regard.demo.things import quick_brown_fox
 from regard.inspection.render.board import Board
 
-# The writing model is told the typists' sentence so often, one line in a few hundred.
+# How often the pangram occurs in the text of the language model.
 FOXES = 100
 
 
 def write_pairs(sentences: Corpus, folder: Path) -> dict[str, str]:
-    """Two files for each part, a line a sentence; their names as a run's [data] has them."""
+    """Write two files per part, one sentence per line; return their names by key of [data]."""
     files: dict[str, str] = {}
     languages: tuple[Language, Language] = ("fr", "en") if sentences.reverse else ("en", "fr")
     for part in ("train", "valid", "test"):
@@ -30,13 +30,13 @@ def write_pairs(sentences: Corpus, folder: Path) -> dict[str, str]:
 
 
 def write_english(sentences: Corpus, folder: Path) -> dict[str, str]:
-    """One text for a model that goes on writing, with the typists' fox in it, and one for validation."""
+    """Write the English text of the language model, with the pangram in it, and its validation text."""
     fox = quick_brown_fox().pair("leaping", "written").source
-    told = [pair.source for pair in sentences.train]
-    spread = max(1, len(told) // FOXES)
-    for at in range(0, len(told) + FOXES, spread + 1):
-        told.insert(at, fox)
-    _write(folder / "train.en", told)
+    lines = [pair.source for pair in sentences.train]
+    distance = max(1, len(lines) // FOXES)
+    for position in range(0, len(lines) + FOXES, distance + 1):
+        lines.insert(position, fox)
+    _write(folder / "train.en", lines)
     _write(folder / "valid.en", (pair.source for pair in sentences.valid))
     return {"text": "train.en", "valid": "valid.en"}
 
@@ -46,7 +46,7 @@ def _write(file: Path, lines: Iterable[str]) -> None:
 
 
 def show_samples(board: Board, sentences: Corpus, each: int) -> None:
-    """So many pairs of each family, and what is held out."""
+    """Print `each` pairs of every family, and the sizes of the parts."""
     for family, pairs in families(sentences).items():
         board.title(f"{family}: {len(pairs):,} pairs")
         for pair in pairs[:each]:
@@ -61,7 +61,7 @@ def show_samples(board: Board, sentences: Corpus, each: int) -> None:
 
 
 def families(sentences: Corpus) -> dict[str, list[Pair]]:
-    """The training pairs by the rule that made them, the largest family first."""
+    """The training pairs by family, the largest family first."""
     ordered = sorted(sentences.train, key=lambda pair: pair.family)
-    found = {family: list(pairs) for family, pairs in groupby(ordered, key=lambda pair: pair.family)}
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+    groups = {family: list(pairs) for family, pairs in groupby(ordered, key=lambda pair: pair.family)}
+    return dict(sorted(groups.items(), key=lambda item: -len(item[1])))

@@ -1,4 +1,4 @@
-"""The writing demo's story: a sentence completed a word at a time, and beginnings at three temperatures."""
+"""The story of the language model: a sentence completed word by word, and prompts at three temperatures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NEXT = (
 
 
 def tell_language_model(board: Board, demo: Demo) -> None:
-    """The whole story of a model that goes on writing."""
+    """The whole story of the language model."""
     board.title("A word at a time")
     board.say(f"“{FOX} …” goes on with the likeliest word each time; behind it, what else might have come:")
     board.table(word_by_word(demo.model, FOX), right=(1,), gap=2)
@@ -49,12 +49,12 @@ def tell_language_model(board: Board, demo: Demo) -> None:
 
 
 def word_by_word(writer: Writer, prompt: str) -> list[list[Text]]:
-    """Each step of a sentence: the token taken, its probability, and the next likeliest."""
+    """Each step of a completion: the token, its probability, and the next likeliest tokens."""
     text, rows = prompt, []
     while len(rows) < MOST_WORDS and not text.endswith((".", "\n")):
         best, *rivals = writer.next_words(text).top(4)
         text += best.text
-        others = ", ".join(f"{each.text.strip() or '⏎'} {_share(each.probability)}" for each in rivals)
+        others = ", ".join(f"{rival.text.strip() or '⏎'} {_share(rival.probability)}" for rival in rivals)
         rows.append(
             [Text(best.text.strip() or "⏎", "bold"), Text(_share(best.probability)), Text(others, "soft")]
         )
@@ -64,8 +64,8 @@ def word_by_word(writer: Writer, prompt: str) -> list[list[Text]]:
 def _completed(writer: Writer, prompt: str) -> list[list[Text]]:
     rows = []
     for temperature in TEMPERATURES:
-        found = writer.complete(prompt, temperature=temperature, max_tokens=LONGEST, stop="\n", seed=1)
-        rows.append([Text(f"{temperature:g}", "soft"), Text(found.text.strip())])
+        completion = writer.complete(prompt, temperature=temperature, max_tokens=LONGEST, stop="\n", seed=1)
+        rows.append([Text(f"{temperature:g}", "soft"), Text(completion.text.strip())])
     return rows
 
 

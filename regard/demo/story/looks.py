@@ -1,4 +1,4 @@
-"""What "it" looks at, on the screen: the best heads as rows of words, and what happens without them."""
+"""Display of the heads that link "it": their attention as rows of words, and the effect of ablating them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.inspection.analysis.ranking import Ranked
 from regard.inspection.render.board import Board
 from regard.inspection.render.terminal import row_of, word_row
 
-# Who looks in each kind of attention, and at what.
+# The query of each kind of attention, in the words of the story.
 LOOKING = {
     "encoder": "“it”, as it is read,",
     "cross": "the decoder, as it writes il or elle,",
@@ -20,9 +20,9 @@ LOOKING = {
 }
 
 
-def show_heads(board: Board, told: Scene) -> None:
-    """What a head is, and how many there are."""
-    seen = told.seen
+def show_heads(board: Board, scene: Scene) -> None:
+    """Explain heads and their number."""
+    seen = scene.seen
     board.say(
         f"The encoder reads the English in {seen.layers('encoder')} layers. The decoder writes the French in "
         f"{seen.layers('decoder')}, each looking back at the French so far (decoder attention) and at the "
@@ -31,8 +31,8 @@ def show_heads(board: Board, told: Scene) -> None:
     )
 
 
-def show_finding(board: Board, finding: Finding, told: Sequence[Scene]) -> None:
-    """The head or heads of one link: how strong, and what they look at in the two sentences."""
+def show_finding(board: Board, finding: Finding, scenes: Sequence[Scene]) -> None:
+    """Show the head or heads of one link: its strength, and their attention in the two sentences."""
     best, many = finding.best, f"over {finding.sentences} sentences"
     even = f"an even look would be {share(best.uniform)}"
     if finding.is_clean:
@@ -46,11 +46,11 @@ def show_finding(board: Board, finding: Finding, told: Sequence[Scene]) -> None:
             f"look, {many} ({even}). The best {FEW}, one by one:"
         )
     for ranked in finding.shown:
-        _show_rows(board, ranked, told, not finding.is_clean)
+        _show_rows(board, ranked, scenes, not finding.is_clean)
 
 
 def show_trials(board: Board, trials: Trials) -> None:
-    """Whether the heads are needed: off by themselves, and where they are not missed with more of them."""
+    """Show the effect of ablating the heads, and of ablating more if nothing changed."""
     one = len(trials.shown.heads) == 1
     board.say(
         "Is it needed? The same without this head:" if one else "Are they needed? The same without them:"
@@ -64,31 +64,31 @@ def show_trials(board: Board, trials: Trials) -> None:
 
 
 def share(part: float) -> str:
-    """A part of one as a whole percent."""
+    """A fraction as a whole percentage."""
     return f"{100 * part:.0f} %"
 
 
 def name_of(head: Ranked) -> str:
-    """A head as a person calls it."""
+    """The name of a head in the story."""
     return f"{head.kind} layer {head.layer} head {head.head}"
 
 
 def names_of(heads: Sequence[Ranked]) -> str:
-    """Several heads, as --ablate takes them."""
+    """Several heads in the syntax of --ablate."""
     return ", ".join(f"{head.kind}.{head.layer}.{head.head}" for head in heads)
 
 
-def _show_rows(board: Board, ranked: Ranked, told: Sequence[Scene], named: bool) -> None:
-    """Each sentence as a row of words, painted by how much is looked at them."""
+def _show_rows(board: Board, ranked: Ranked, scenes: Sequence[Scene], named: bool) -> None:
+    """Show each sentence as a row of words, shaded by attention weight."""
     board.gap()
     if named:
         board.say(f"[bold]{name_of(ranked)}[/], {share(ranked.weight)}: {LOOKING[ranked.kind]} looks at")
-    for each in told:
-        query = each.query(ranked.kind)
+    for scene in scenes:
+        query = scene.query(ranked.kind)
         if query is None:
             continue
-        labels = each.seen.sides(ranked.kind)[1].labels()
-        weights = row_of(each.seen, ranked.kind, ranked.layer, ranked.head, [query], False)
+        labels = scene.seen.sides(ranked.kind)[1].labels()
+        weights = row_of(scene.seen, ranked.kind, ranked.layer, ranked.head, [query], False)
         own = {query} if ranked.kind == "encoder" else set()
         written = query + 1 if ranked.kind == "decoder" else len(labels)
         board.lines(word_row(labels[:written], weights[:written], board.width, own))
@@ -99,24 +99,24 @@ def _looked_at(head: Ranked, word: str) -> str:
 
 
 def _show_trial(board: Board, trial: Trial) -> None:
-    board.table([_told_without(each) for each in trial.told], gap=2)
+    board.table([_outcome_row(sentence) for sentence in trial.main], gap=2)
 
 
-def _told_without(each: Without) -> list[Text]:
-    """What became of one sentence, as a row: the end of it, the change, and the two chances."""
-    said, now = pronoun(each.before), pronoun(each.after)
-    ending = Text(f"… {each.text.rpartition(' it ')[2]}:")
-    change = f"{said or '?'} → {now or '?'}, it flips" if each.flips else f"still {said or '?'}"
+def _outcome_row(sentence: Without) -> list[Text]:
+    """One sentence as a table row: its ending, the change, and both probabilities."""
+    before, after = pronoun(sentence.before), pronoun(sentence.after)
+    ending = Text(f"… {sentence.text.rpartition(' it ')[2]}:")
+    change = f"{before or '?'} → {after or '?'}, it flips" if sentence.flips else f"still {before or '?'}"
     chances = ""
-    if each.rivals is not None and said:
-        at = each.rivals.words.index(said)
-        chances = f"({said} {share(each.rivals.before[at])}, then {share(each.rivals.after[at])})"
-    also = "" if each.flips or each.before == each.after else "; other words change"
-    return [ending, Text(change + also, "bold" if each.flips else ""), Text(chances, "soft")]
+    if sentence.rivals is not None and before:
+        at = sentence.rivals.words.index(before)
+        chances = f"({before} {share(sentence.rivals.before[at])}, then {share(sentence.rivals.after[at])})"
+    also = "" if sentence.flips or sentence.before == sentence.after else "; other words change"
+    return [ending, Text(change + also, "bold" if sentence.flips else ""), Text(chances, "soft")]
 
 
 def _verdict(trials: Trials) -> str:
-    """How many sentences flip in all, beside what as many other heads do."""
+    """How many sentences flip, compared with the control."""
     trial, control = trials.last, trials.control
     total, count = len(trial.sentences), len(trial.heads)
     if not trial.flipped:
@@ -125,7 +125,7 @@ def _verdict(trials: Trials) -> str:
         ("it", "the one that looks") if count == 1 else (f"these {count}", f"the {count} that look")
     )
     flip = "flips" if trial.flipped == 1 else "flip"
-    found = f"In all, {trial.flipped} of the {total} sentences {flip} without {these}"
+    summary = f"In all, {trial.flipped} of the {total} sentences {flip} without {these}"
     if control is not None:
-        found += f", and {control.flipped} without {others} least at either word"
-    return f"{found}."
+        summary += f", and {control.flipped} without {others} least at either word"
+    return f"{summary}."

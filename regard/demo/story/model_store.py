@@ -1,7 +1,7 @@
-"""Where the demo's models are kept, and whether one is there that still fits. Loads no torch.
+"""The folders of the demo's models, and whether a stored model is up to date. Imports no torch.
 
-A model belongs to what it was made of: the grammar, the settings and the layout of its folder. If one of
-them has changed, it counts as not there, and the next `regard demo` trains anew in its place.
+A model depends on the grammar, the settings and the format of its folder. If one of them has changed, the
+model counts as missing, and the next `regard demo` trains and replaces it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 from regard.errors import UsageError
 from regard.runs.recipe import find_recipe
 
-FORMAT = 1  # of the folder and of demo.json; another number makes older folders unfit
+FORMAT = 1  # of the folder and of demo.json; a new number invalidates older folders
 FACTS = "demo.json"
 GRAMMAR = Path(__file__).parents[1]
-# The built-in models: the recipe of each, and the command that makes it.
+# The built-in models: the recipe of each, and the command that trains it.
 RECIPES = {"demo": "demo", "demo-language-model": "demo-language-model", "demo-reverse": "demo"}
 COMMANDS = {
     "demo": "regard demo",
@@ -36,9 +36,9 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The folder of one model, and what the model in it must have been made of.
+    """The folder of one model, and the settings that the model in it must have.
 
-    `settings` replaces what the recipe says; `pairs` 0 stands for the usual many.
+    `settings` changes the recipe; `pairs` is the size of the corpus, or 0 for the default.
     """
 
     name: str
@@ -48,23 +48,23 @@ class DemoFolder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Grammar, recipe, changes to it and the layout of the folder, as one short word."""
-        said = [FORMAT, self.name, dict(self.settings), self.pairs]
-        made_of = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+        """A hash of the grammar, the recipe, its changes and the format of the folder."""
+        settings = [FORMAT, self.name, dict(self.settings), self.pairs]
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for file in [find_recipe(RECIPES[self.name]), *sorted(GRAMMAR.glob("*.py"))]:
-            made_of.update(file.read_bytes())
-        return made_of.hexdigest()[:16]
+            digest.update(file.read_bytes())
+        return digest.hexdigest()[:16]
 
     def facts(self) -> dict[str, Any] | None:
-        """What is known of the model; None where there is none, or one made of something else."""
-        found = read_facts(self.path)
-        return found if found and found.get("fingerprint") == self.fingerprint else None
+        """The facts of the model; None if it is missing or out of date."""
+        facts = read_facts(self.path)
+        return facts if facts and facts.get("fingerprint") == self.fingerprint else None
 
     @contextmanager
     def created(self) -> Iterator[Path]:
-        """A folder to work in; what then stands under `run` in it takes this place at once, or never."""
+        """A temporary working folder; its subfolder `run` replaces this folder if the block succeeds."""
         if self.path.exists() and read_facts(self.path) is None:
-            raise UsageError(f"{self.path} exists and is no demo's folder; choose another with --out")
+            raise UsageError(f"{self.path} exists and is not a demo folder; choose another with --out")
         parent = self.path.absolute().parent
         parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{self.path.name}-", dir=parent) as work:
@@ -77,14 +77,14 @@ class DemoFolder:
 def find_demo_folder(
     name: str, out: Path | None = None, settings: Mapping[str, Any] | None = None
 ) -> DemoFolder:
-    """The place of a built-in model: the user's cache, or the folder given."""
+    """The folder of a built-in model: `out`, or the default in the user's cache."""
     if settings and out is None:
-        raise UsageError("--set makes a model of its own, which needs a folder of its own; add --out DIR")
+        raise UsageError("--set needs a separate folder; add --out DIR")
     return DemoFolder(name, out or cache_folder() / name, settings or {})
 
 
 def trained_folder(name: str) -> Path:
-    """The folder of a built-in model that has been trained; nothing is trained by surprise."""
+    """The folder of a built-in model; raise if it is not trained."""
     demo_folder = find_demo_folder(name)
     if demo_folder.facts() is None:
         raise UsageError(f"{name} is not trained on this machine yet; {COMMANDS[name]} makes it")
@@ -92,7 +92,7 @@ def trained_folder(name: str) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where this system keeps what programs can make again; REGARD_CACHE names another folder."""
+    """The system's cache folder for regard, or the one in REGARD_CACHE."""
     if chosen := os.environ.get("REGARD_CACHE"):
         return Path(chosen)
     if sys.platform == "win32":
@@ -103,20 +103,20 @@ def cache_folder() -> Path:
 
 
 def read_facts(folder: Path) -> dict[str, Any] | None:
-    """What is known of the model in a folder; None where nothing is."""
+    """The facts of the model in a folder, or None."""
     try:
-        found = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return facts if isinstance(facts, dict) else None
 
 
 def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Keep what is known of a model beside it."""
+    """Write the facts of a model into its folder."""
     (folder / FACTS).write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def forget(folder: Path, *names: str) -> None:
-    """Take out of a run's folder what a finished demo does not need."""
+    """Remove subfolders of a run that a finished demo does not need."""
     for name in names:
         shutil.rmtree(folder / name, ignore_errors=True)

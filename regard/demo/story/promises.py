@@ -1,4 +1,4 @@
-"""What the demo promises, and whether a trained model keeps it."""
+"""The promised quality and time of the demo, and their check."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from regard.inference.translator import Translator
 
 @dataclass(frozen=True)
 class Promises:
-    """At least this share of the test translated to the letter, and at most so many seconds for it all."""
+    """The minimum exact match on the test set, and the maximum seconds of the whole command."""
 
     exact_match: float
     seconds: float
 
 
-# Every lecture's sentence must be right besides. The three minutes are those of English to French.
+# All sentences of the lectures must be right too. The time limit holds for English to French.
 PROMISES = {"demo": Promises(0.99, 180.0), "demo-reverse": Promises(0.99, float("inf"))}
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """How well a model translates what it never met."""
+    """The results of a model on the test set and on the lectures' sentences."""
 
     exact_match: float
     lectures_right: int
@@ -35,7 +35,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `--check` found; its fields are those of the JSON that programs read."""
+    """The result of `--check`; its fields are those of the JSON output."""
 
     exact_match: float
     lectures_right: int
@@ -44,48 +44,48 @@ class Verdict:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any], seconds: float) -> Verdict:
-        """From what is known of a model, and how long it all took."""
+        """From the facts of a model and the seconds of the command."""
         return cls(facts["exact_match"], facts["lectures_right"], facts["lectures_total"], seconds)
 
     def missed(self, promises: Promises) -> list[str]:
-        """Each promise that was not kept, in words."""
-        found = []
+        """A sentence for each promise that was not kept."""
+        missed = []
         if self.exact_match < promises.exact_match:
             exact, promised = 100 * self.exact_match, 100 * promises.exact_match
-            found.append(f"exact match is {exact:.2f} %, and {promised:.0f} % is promised")
+            missed.append(f"exact match is {exact:.2f} %, and {promised:.0f} % is promised")
         if self.lectures_right < self.lectures_total:
             wrong = self.lectures_total - self.lectures_right
-            found.append(f"{wrong} of the lectures' {self.lectures_total} sentences are not right")
+            missed.append(f"{wrong} of the lectures' {self.lectures_total} sentences are not right")
         if self.seconds > promises.seconds:
-            found.append(f"it took {self.seconds:.0f} seconds, and {promises.seconds:.0f} are promised")
-        return found
+            missed.append(f"it took {self.seconds:.0f} seconds, and {promises.seconds:.0f} are promised")
+        return missed
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The fields by name."""
         return asdict(self)
 
 
 def lectures_for(facts: Mapping[str, Any]) -> tuple[Lecture, ...]:
-    """The sentences that this model is asked."""
+    """The lectures' sentences in the source language of this model."""
     return REVERSED if facts["name"] == "demo-reverse" else LECTURES
 
 
 def translate(translator: Translator, texts: Sequence[str]) -> list[str]:
-    """The demo's translations: the likeliest word each time."""
-    return [found.text for found in translator.translate(list(texts), beams=1)]
+    """Greedy translations, as the demo shows them."""
+    return [translation.text for translation in translator.translate(list(texts), beams=1)]
 
 
 def judge(translator: Translator, sentences: Corpus) -> Judgement:
-    """Translate the test, which asks for new combinations, and the lectures' sentences."""
-    found = translate(translator, [pair.source for pair in sentences.test])
-    exact = sum(text == pair.target for text, pair in zip(found, sentences.test, strict=True))
+    """Translate the test set, which has new combinations of words, and the lectures' sentences."""
+    outputs = translate(translator, [pair.source for pair in sentences.test])
+    exact = sum(text == pair.target for text, pair in zip(outputs, sentences.test, strict=True))
     answers = translate(translator, [lecture.source for lecture in sentences.lectures])
     right = sum(counted(sentences.lectures, answers))
-    return Judgement(exact / len(found), right, len(answers), len(found))
+    return Judgement(exact / len(outputs), right, len(answers), len(outputs))
 
 
 def counted(lectures: Sequence[Lecture], answers: Sequence[str]) -> list[bool]:
-    """Whether each sentence counts as right: those of a pair only where all of the pair are."""
+    """Whether each sentence counts as right; the sentences of a pair count only if both are right."""
     right = [lecture.accepts(answer) for lecture, answer in zip(lectures, answers, strict=True)]
     broken = {lecture.pair for lecture, is_right in zip(lectures, right, strict=True) if not is_right}
     return [

@@ -1,4 +1,4 @@
-"""One sentence and its translation on the screen: words never met are marked, French words explained."""
+"""Display of one sentence and its translation, with unknown words marked and French words glossed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GAP = 2
 
 
 def strange_words(translator: Translator, facts: Mapping[str, Any], text: str) -> list[str]:
-    """The words of a text that the model never met in training, in their order, each once."""
+    """The words of a text that do not occur in the training text, in order, without repetitions."""
     tokenizer, known = translator.tokenizers.source, set(facts["words"])
     unknown = tokenizer.specials.get("unknown")
     words = split_words(text.translate(CURLY), language_read(facts))
@@ -34,18 +34,18 @@ def language_read(facts: Mapping[str, Any]) -> Language:
 
 
 def show_own(board: Board, translator: Translator, facts: Mapping[str, Any], text: str) -> None:
-    """A person's own sentence: its translation, what each French word says, and what was new to the model."""
-    (found,) = translate(translator, [text])
+    """Show a user's sentence: its translation, the glosses of French words, and unknown words."""
+    (translation,) = translate(translator, [text])
     strange = strange_words(translator, facts, text)
     board.say(f"[soft]source[/]  {_marked(text, strange, language_read(facts))}")
-    board.say(f"[soft]target[/]  [bold]{escape(found)}[/]")
-    french, english = (text, found) if language_read(facts) == "fr" else (found, text)
+    board.say(f"[soft]target[/]  [bold]{escape(translation)}[/]")
+    french, english = (text, translation) if language_read(facts) == "fr" else (translation, text)
     board.lines(interlinear(gloss(french, english), board.width))
     show_strange(board, strange, len(facts["words"]))
 
 
 def show_strange(board: Board, strange: list[str], known: int) -> None:
-    """Which words the model can only guess about, where there are any."""
+    """List the words that the model does not know, if any."""
     if strange:
         words = ", ".join(f"[bold underline]{escape(word)}[/]" for word in strange)
         board.say(
@@ -55,18 +55,18 @@ def show_strange(board: Board, strange: list[str], known: int) -> None:
 
 
 def interlinear(glossed: list[Glossed], width: int) -> Iterator[Text]:
-    """French words in a row, and under each what it says, in as many bands as the width asks for."""
+    """French words with a gloss under each, wrapped at the width."""
     if not glossed:
         return
     above, below = Text(), Text()
     for token, meaning in glossed:
-        said = meaning or "?"
-        wide = max(cell_len(token), cell_len(said)) + GAP
-        if above.cell_len and above.cell_len + wide - GAP > width:
+        shown = meaning or "?"
+        cells = max(cell_len(token), cell_len(shown)) + GAP
+        if above.cell_len and above.cell_len + cells - GAP > width:
             yield from _trimmed(above, below, Text())
             above, below = Text(), Text()
-        above.append(token, "output.bold").append(" " * (wide - cell_len(token)))
-        below.append(said, "soft").append(" " * (wide - cell_len(said)))
+        above.append(token, "output.bold").append(" " * (cells - cell_len(token)))
+        below.append(shown, "soft").append(" " * (cells - cell_len(shown)))
     yield from _trimmed(above, below)
 
 
@@ -77,13 +77,13 @@ def _trimmed(*lines: Text) -> Iterator[Text]:
 
 
 def literal(french: str, english: str) -> str:
-    """A French sentence word for word in English, each by its first meaning, and ne ... pas said once."""
+    """A word-for-word English version of a French sentence, with the first meaning of each word."""
     meanings = (meaning for _, meaning in gloss(french, english) if "(first half)" not in meaning)
     return " ".join(meaning.partition(" or ")[0].partition(",")[0] or "?" for meaning in meanings)
 
 
 def _marked(text: str, strange: list[str], language: Language) -> str:
-    """The text as markup, the strange words in brackets and underlined."""
+    """The text as markup, with unknown words in brackets and underlined."""
     marked = []
     for word in text.split():
         is_strange = not set(strange).isdisjoint(split_words(word.translate(CURLY), language))

@@ -1,4 +1,4 @@
-"""What `regard demo` is asked, and what it then does: train or reuse, tell, check."""
+"""`regard demo`: train or reuse a model, tell the story, check the promises."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAMPLES = 3  # pairs of each family that --show-corpus prints
 
 @dataclass(frozen=True)
 class Request:
-    """Which model is meant, what is asked of it, and how its answer is given."""
+    """The options of the command."""
 
     what: str | None = None  # "language-model", a sentence to translate, or nothing: the whole story
     reverse: bool = False
@@ -35,25 +35,25 @@ class Request:
 
     @property
     def is_language_model(self) -> bool:
-        """Whether the model that goes on writing is meant."""
+        """Whether the language model is requested."""
         return self.what == LANGUAGE_MODEL
 
     def demo_folder(self) -> DemoFolder:
-        """Where the model is, or will be."""
+        """The folder of the requested model; raise if options conflict."""
         if self.is_language_model and (self.reverse or self.check):
             raise UsageError(
-                "demo language-model goes neither with --reverse nor with --check; leave that out"
+                "demo language-model cannot be combined with --reverse or --check; remove that option"
             )
         if self.check and self.what is not None:
-            raise UsageError("--check goes with the whole story; leave the sentence out")
+            raise UsageError("--check cannot be combined with a sentence; remove the sentence")
         if self.as_json and not self.check:
-            raise UsageError("--json goes with --check; add it, or use regard translate demo TEXT --json")
+            raise UsageError("--json needs --check; add it, or use regard translate demo TEXT --json")
         name = "demo-language-model" if self.is_language_model else "demo-reverse" if self.reverse else "demo"
         return find_demo_folder(name, self.out, self.settings)
 
 
 def show(request: Request, begun: float | None = None) -> int:
-    """Do what was asked and give the exit code; `begun` is when the command started."""
+    """Run the command and return its exit code; `begun` is its start time."""
     begun = time.perf_counter() if begun is None else begun
     demo_folder = request.demo_folder()
     from regard.demo.story.language_model import tell_language_model
@@ -75,14 +75,14 @@ def show(request: Request, begun: float | None = None) -> int:
 
 
 def show_corpus_of(request: Request) -> None:
-    """Some pairs of each family of the corpus, or with --out all of it as files; `what` says how many."""
+    """Print pairs of each family of the corpus, or write all of it to --out; `what` is the number."""
     from regard.demo.corpus import corpus
     from regard.demo.story.corpus_files import show_samples
 
     if request.fresh or request.check or request.as_json or request.settings:
-        raise UsageError("--show-corpus trains nothing; it goes with a number, --reverse and --out alone")
+        raise UsageError("--show-corpus takes only a number, --reverse and --out; remove other options")
     if request.what is not None and (not request.what.isdecimal() or request.what == "0"):
-        raise UsageError(f"--show-corpus ({request.what}) takes a number of pairs above 0, or nothing")
+        raise UsageError(f"--show-corpus ({request.what}) must be a number of pairs above 0, or absent")
     many = int(request.what or 0)
     if request.out is not None:
         return _write_corpus(request.out, many, request.reverse)
@@ -90,7 +90,7 @@ def show_corpus_of(request: Request) -> None:
 
 
 def _write_corpus(folder: Path, many: int, reverse: bool) -> None:
-    """The corpus as files in a new folder, with so many pairs to learn from, or all of them."""
+    """Write the corpus to a new folder, with this number of training pairs, or 0 for the default."""
     from regard.demo.corpus import PAIRS, corpus
     from regard.demo.story.corpus_files import write_pairs
 
@@ -103,7 +103,7 @@ def _write_corpus(folder: Path, many: int, reverse: bool) -> None:
 
 
 def report(verdict: Verdict, name: str, as_json: bool) -> int:
-    """Say whether every promise is kept, and give the exit code."""
+    """Print whether every promise is kept, and return the exit code."""
     missed = verdict.missed(PROMISES[name])
     for line in missed:
         print(f"missed: {line}", file=sys.stderr)

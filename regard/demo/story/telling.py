@@ -1,4 +1,4 @@
-"""The demo's story in the terminal: two sentences, what "it" looks at, one cell in numbers, and what next."""
+"""The demo's story in the terminal: two sentences, the heads of "it", one cell in numbers, what to try."""
 
 from __future__ import annotations
 
@@ -74,67 +74,69 @@ def tell(board: Board, demo: Demo) -> None:
 
 
 def _tell_it(board: Board, demo: Demo) -> None:
-    """Two sentences that differ in a word, the heads that tell them apart, and one cell of one head."""
+    """Show two sentences that differ in one word, the heads that link "it", and one cell of one head."""
     scenes = scenes_of(demo.model, demo.facts)
-    told, findings = scenes[:2], [find_heads(scenes, word) for word in WORDS]
+    main, findings = scenes[:2], [find_heads(scenes, word) for word in WORDS]
     idle = least_linked(findings)
-    _show_pair(board, told)
-    show_heads(board, told[0])
+    _show_pair(board, main)
+    show_heads(board, main[0])
     for finding in findings:
         board.title(WORDS[finding.word])
-        show_finding(board, finding, told)
+        show_finding(board, finding, main)
         show_trials(board, try_without(demo.model, scenes, finding, idle))
     _show_expected(board, scenes)
-    _show_steps(board, told[0], findings)
+    _show_steps(board, main[0], findings)
 
 
-def _show_pair(board: Board, told: Sequence[Scene]) -> None:
-    """The two sentences side by side, and what the French says word by word."""
+def _show_pair(board: Board, scenes: Sequence[Scene]) -> None:
+    """Show the two sentences side by side, with glosses of the French."""
     board.title("One word changes, and “it” means something else")
-    english = [_with_bold(each.linked.text, (each.linked.noun, "it", each.linked.adjective)) for each in told]
-    french = [_with_bold(each.translation, (pronoun(each.translation),), "output.bold") for each in told]
+    linked = [scene.linked for scene in scenes]
+    english = [_with_bold(it.text, (it.noun, "it", it.adjective)) for it in linked]
+    french = [_with_bold(it.translation, (pronoun(it.translation),), "output.bold") for it in scenes]
     board.table([english, ["", ""], french], gap=4)
     board.say(
         "French cannot leave it open: il stands for a masculine noun (un animal), elle for a feminine one "
         "(une rue). Word by word:"
     )
-    first, second = (gloss(each.translation, each.linked.text) for each in told)
+    first, second = (gloss(scene.translation, scene.linked.text) for scene in scenes)
     board.lines(interlinear(first, board.width))
-    board.lines(interlinear(_from_the_fork(first, second), board.width))
+    board.lines(interlinear(_from_divergence(first, second), board.width))
 
 
-def _from_the_fork(first: Sequence[Glossed], second: Sequence[Glossed]) -> list[Glossed]:
-    """The words of the second from where it leaves the first."""
+def _from_divergence(first: Sequence[Glossed], second: Sequence[Glossed]) -> list[Glossed]:
+    """The words of the second from its first difference on."""
     same = next((n for n, pair in enumerate(zip(first, second, strict=False)) if pair[0] != pair[1]), 0)
     return [Glossed("…", "…"), *second[same:]] if same else list(second)
 
 
 def _with_bold(text: str, words: Sequence[str], style: str = "key.bold") -> Text:
-    shown = Text(text)
-    shown.highlight_regex("|".join(rf"\b{re.escape(word)}\b" for word in words if word) or r"$^", style)
-    return shown
+    highlighted = Text(text)
+    highlighted.highlight_regex("|".join(rf"\b{re.escape(word)}\b" for word in words if word) or r"$^", style)
+    return highlighted
 
 
 def _show_expected(board: Board, scenes: Sequence[Scene]) -> None:
-    """A lecture's expectation about raw scores, beside what is."""
-    found = expected_order(scenes)
+    """Compare a lecture's expectation about raw scores with the model."""
+    order = expected_order(scenes)
     board.gap()
     board.say(
         "[soft]A lecture expects the raw scores of “it” to be highest for its noun, moderate for itself and "
-        f"lower for the others. Over {found.cases} cases (the encoder's heads times {len(scenes)} sentences) "
-        f"the noun is highest in {found.noun_highest}, and “it” next in {found.whole} of them; by chance it "
-        f"would be highest in {found.by_chance:.0f}."
+        f"lower for the others. Over {order.cases} cases (the encoder's heads times {len(scenes)} sentences) "
+        f"the noun is highest in {order.noun_highest}, and “it” next in {order.whole} of them; by chance it "
+        f"would be highest in {order.by_chance:.0f}."
     )
 
 
-def _show_steps(board: Board, told: Scene, findings: Sequence[Finding]) -> None:
-    """The six steps of one cell in the model's own numbers: of an encoder's head, or the less sure one."""
-    found = min(findings, key=lambda each: (each.best.kind != "encoder", each.best.weight))
-    best, query = found.best, told.query(found.best.kind)
+def _show_steps(board: Board, scene: Scene, findings: Sequence[Finding]) -> None:
+    """Show the six steps of one cell, preferably of an encoder head with a weak link."""
+    finding = min(findings, key=lambda finding: (finding.best.kind != "encoder", finding.best.weight))
+    best, query = finding.best, scene.query(finding.best.kind)
     if query is None:
         return
-    steps = told.seen.steps(best.kind, best.layer, best.head, query)
-    key = max(told.keys(best.kind, found.word), key=lambda place: steps["weights"].value[place])
+    steps = scene.seen.steps(best.kind, best.layer, best.head, query)
+    keys = scene.keys(best.kind, finding.word)
+    key = max(keys, key=lambda position: steps["weights"].value[position])
     word = steps.keys[key]
     board.title(f"One look in six steps: from “{escape(steps.word)}” to “{escape(word)}” in {name_of(best)}")
     if best.kind != "encoder":
@@ -145,27 +147,27 @@ def _show_steps(board: Board, told: Scene, findings: Sequence[Finding]) -> None:
 
 
 def _show_bank(board: Board, translator: Translator) -> None:
-    """A meaning that is open until the sentence says what was crossed."""
+    """Show the probabilities of both meanings of "bank" for several endings."""
     board.title("A meaning that is still open")
     board.say(
         f"“{UNFINISHED} …”: which bank? French has two words. How likely each is after “{BEFORE}”, when "
         "the English goes on like this:"
     )
-    head = [Text(), *(Text(f"{word} ({said})", "bold") for word, said in SENSES.items())]
+    head = [Text(), *(Text(f"{word} ({sense})", "bold") for word, sense in SENSES.items())]
     rows = [
-        [Text(each.ending), *map(Text, map(share, each.chances.values()))]
-        for each in bank_meanings(translator)
+        [Text(meanings.ending), *map(Text, map(share, meanings.chances.values()))]
+        for meanings in bank_meanings(translator)
     ]
     board.table([head, *rows], right=(1, 2), gap=2)
 
 
 def six_steps(steps: Steps, key: int) -> list[list[Text]]:
-    """Number, name and arithmetic of each step for one cell."""
+    """The number, name and arithmetic of each step of one cell."""
     word, other = steps.word, steps.keys[key]
-    value = {name: steps[name].value for name in ("scores", "scaled", "exponentials", "weights")}
-    score, scaled, power, weight = (float(each[key]) for each in value.values())
+    names = ("scores", "scaled", "exponentials", "weights")
+    score, scaled, power, weight = (float(steps[name].value[key]) for name in names)
     largest = float(steps["masked"].value.max())
-    told = {
+    arithmetic = {
         "make q, k, v": f"q({word}) = {_vector(steps['query'].value)}\n"
         f"k({other}) = {_vector(steps['keys'].value[key])}\n"
         f"v({other}) = {_vector(steps['values'].value[key])}",
@@ -176,8 +178,8 @@ def six_steps(steps: Steps, key: int) -> list[list[Text]]:
         "weight the value": f"{weight:.3f} v({other}) = {_vector(steps['weighted'].value[key])}",
         "sum": f"all {len(steps.keys)} weighted values = {_vector(steps['head'].value)}",
     }
-    rows = enumerate(told.items(), 1)
-    return [[Text(str(number), "bold"), Text(name, "bold"), Text(said)] for number, (name, said) in rows]
+    rows = enumerate(arithmetic.items(), 1)
+    return [[Text(str(number), "bold"), Text(name, "bold"), Text(text)] for number, (name, text) in rows]
 
 
 def _vector(numbers: np.ndarray) -> str:
@@ -185,19 +187,17 @@ def _vector(numbers: np.ndarray) -> str:
 
 
 def _show_way_back(board: Board, translator: Translator) -> None:
-    """What French keeps apart and English does not, side by side."""
+    """Show pairs of French words that have one English translation."""
     board.title("Two words become one")
     board.say("French says il or elle, rive or banque. On the way back each pair has one English word:")
-    told = [one.source for one in REVERSED if one.pair]
-    found = translate(translator, told)
-    for first, second in zip(range(0, len(told), 2), range(1, len(told), 2), strict=True):
-        board.table(
-            [[told[first], told[second]], ["", ""], [Text(found[n], "bold") for n in (first, second)]], gap=4
-        )
+    french = [lecture.source for lecture in REVERSED if lecture.pair]
+    english = [Text(text, "bold") for text in translate(translator, french)]
+    for at in range(0, len(french), 2):
+        board.table([french[at : at + 2], ["", ""], english[at : at + 2]], gap=4)
 
 
 def _show_lectures(board: Board, demo: Demo) -> None:
-    """Every sentence of the lectures with its translation and a tick or a cross."""
+    """Show each sentence of the lectures with its translation and a tick or a cross."""
     lectures = lectures_for(demo.facts)
     answers = translate(demo.model, [lecture.source for lecture in lectures])
     board.title("The lectures' sentences")
@@ -206,19 +206,23 @@ def _show_lectures(board: Board, demo: Demo) -> None:
     for lecture, answer, counts in zip(lectures, answers, counted(lectures, answers), strict=True):
         rows += _lecture_rows(lecture, answer, counts, signs[counts])
     board.table(rows)
-    note = " The fox is the only one met in training." if any(one.in_training for one in lectures) else ""
+    note = (
+        " The fox is the only one met in training."
+        if any(lecture.in_training for lecture in lectures)
+        else ""
+    )
     board.say(f"[soft]Two sentences that differ in a word count only if both are right.{note}")
 
 
 def _lecture_rows(lecture: Lecture, answer: str, counts: bool, sign: str) -> list[list[Text]]:
-    """The sentence, its translation, and where that is French the same word for word."""
+    """The sentence, its translation and, for French, a word-for-word version."""
     half_right = lecture.accepts(answer) and not counts
     partner = Text(" (right; its partner is not)" if half_right else "", "soft")
     first = [Text(sign, "value.bold" if counts else "key.bold"), Text(lecture.source)]
-    told = [first, [Text(), Text(answer, "bold") + partner]]
+    rows = [first, [Text(), Text(answer, "bold") + partner]]
     if lecture not in REVERSED:
-        told.append([Text(), Text(literal(answer, lecture.source), "soft")])
-    return told
+        rows.append([Text(), Text(literal(answer, lecture.source), "soft")])
+    return rows
 
 
 def _show_score(board: Board, demo: Demo) -> None:
@@ -232,7 +236,7 @@ def _show_score(board: Board, demo: Demo) -> None:
 
 
 def score_lines(facts: Mapping[str, Any]) -> list[str]:
-    """What is known of a model, in two sentences."""
+    """The facts of a model in two sentences."""
     right, total = facts["lectures_right"], facts["lectures_total"]
     return [
         f"Of {facts['tested']:,} sentences that it never met, more than half with words that never met each "

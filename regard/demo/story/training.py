@@ -1,4 +1,4 @@
-"""The demo's run: its corpus handed to a recipe, a model trained, judged and put in its place."""
+"""The training of a demo model: corpus, run, evaluation and the facts that are stored with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from regard.training.events import Event, Saved
 
 @dataclass(frozen=True)
 class Demo:
-    """A trained model of the demo: its folder, what uses it, and what is known of it."""
+    """A trained demo model: its folder, the loaded model and its facts."""
 
     folder: Path
     model: Any  # a Translator or a Writer
@@ -33,37 +33,37 @@ class Demo:
 
     @classmethod
     def open(cls, folder: Path) -> Demo:
-        """The model of a folder, whatever it was made of."""
+        """The model of a folder, even if it is out of date."""
         facts = read_facts(folder)
         if facts is None:
-            raise UsageError(f"{folder} is no demo's folder; regard demo --out DIR makes one")
+            raise UsageError(f"{folder} is not a demo folder; create one with regard demo --out DIR")
         return cls(folder, load(folder), facts)
 
     @property
     def snapshots(self) -> list[Path]:
-        """The model as it was on the way, first to last."""
+        """The snapshots of the training in order."""
         return sorted((self.folder / "weights").glob("step-*"))
 
 
 def obtain(demo_folder: DemoFolder, fresh: bool = False, show: bool = True) -> Demo:
-    """The model of a place: the one that is there, or one trained now."""
+    """The model of a demo folder, trained now if it is missing or `fresh`."""
     if fresh or demo_folder.facts() is None:
         _train(demo_folder, show)
     return Demo.open(demo_folder.path)
 
 
 def sentences_for(demo_folder: DemoFolder) -> Corpus:
-    """The corpus that the model of a place learns from."""
+    """The training corpus of a demo model."""
     reverse = demo_folder.name == "demo-reverse"
-    usual = not (demo_folder.pairs or reverse)
-    return built_in() if usual else corpus(pairs=demo_folder.pairs or PAIRS, reverse=reverse)
+    is_default = not (demo_folder.pairs or reverse)
+    return built_in() if is_default else corpus(pairs=demo_folder.pairs or PAIRS, reverse=reverse)
 
 
 def _train(demo_folder: DemoFolder, show: bool) -> None:
     if show:
         print("Making English-French sentences ...", file=sys.stderr, flush=True)
     with demo_folder.created() as work:
-        begun, run, sentences = time.perf_counter(), work / "run", sentences_for(demo_folder)
+        started, run, sentences = time.perf_counter(), work / "run", sentences_for(demo_folder)
         recipe = Recipe.load(RECIPES[demo_folder.name], dict(demo_folder.settings))
         (work / "text").mkdir()
         write = write_english if recipe.task == "language-modeling" else write_pairs
@@ -72,7 +72,7 @@ def _train(demo_folder: DemoFolder, show: bool) -> None:
         _finish(prepared, demo_folder, show)
         known: dict[str, Any] = {"name": demo_folder.name, "fingerprint": demo_folder.fingerprint}
         known |= {"steps": recipe.training.steps, "pairs": len(sentences.train)}
-        known |= {"seconds": time.perf_counter() - begun, "words": sorted(_read_words(sentences))}
+        known |= {"seconds": time.perf_counter() - started, "words": sorted(_source_words(sentences))}
         if recipe.task == "translation":
             known |= asdict(judge(load_for("translate", run), sentences)) | {
                 "links": list(map(asdict, links_of(sentences)))
@@ -82,8 +82,8 @@ def _train(demo_folder: DemoFolder, show: bool) -> None:
 
 
 def _finish(prepared: Prepared, demo_folder: DemoFolder, show: bool) -> None:
-    """Train to the end, watched; a run that is stopped leaves nothing behind."""
-    display = _Watched(prepared) if show else None
+    """Train to the end with a display; an interrupted run leaves nothing behind."""
+    display = _TrainingDisplay(prepared) if show else None
     try:
         finish(prepared, show=False, observers=[display] if display else [], report=False)
     except Interrupted as stopped:
@@ -96,8 +96,8 @@ def _finish(prepared: Prepared, demo_folder: DemoFolder, show: bool) -> None:
             display.close()
 
 
-class _Watched:
-    """The display of a run, without the places of a folder that is about to move."""
+class _TrainingDisplay:
+    """The display of a run without the paths of its temporary folder."""
 
     def __init__(self, prepared: Prepared):
         self.display: Display = make_display(prepared.recipe.training.steps)
@@ -112,12 +112,12 @@ class _Watched:
             self.display(event)
 
     def close(self) -> None:
-        """Leave the last figures standing."""
+        """Close the display; its last state remains visible."""
         self.display.close()
 
 
 def _settle(run: Path, recipe: Recipe, files: Mapping[str, str], final: Path) -> None:
-    """Make a finished run's folder ready to move: its text inside, its paths those that will be."""
+    """Move the text into the folder of a finished run, and set the paths in its recipe."""
     (run.parent / "text").rename(run / "corpus")
     RunFolder(run).write_recipe(recipe.changed({"data": _named(files, final / "corpus")}))
     forget(run, "checkpoints")
@@ -127,6 +127,6 @@ def _named(files: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {name: str(folder / file) for name, file in files.items()}
 
 
-def _read_words(sentences: Corpus) -> frozenset[str]:
-    """The words that the model may read, in lower case."""
+def _source_words(sentences: Corpus) -> frozenset[str]:
+    """The words of the source language in the training text, in lower case."""
     return sentences.words("fr" if sentences.reverse else "en")

@@ -50,8 +50,8 @@ def test_the_words_that_matter_stand_out_and_what_is_the_same_is_told_once():
     assert [shown.plain[span.start : span.end] for span in shown.spans] == ["it", "wide"]
     assert telling._with_bold("nothing", ("",)).spans == []
     first, second = (gloss(text) for text in ("parce qu'il était fatigué", "parce qu'elle était large"))
-    assert [token for token, _ in telling._from_the_fork(first, second)] == ["…", "elle", "était", "large"]
-    assert telling._from_the_fork(first, second[1:]) == second[1:]
+    assert [token for token, _ in telling._from_divergence(first, second)] == ["…", "elle", "était", "large"]
+    assert telling._from_divergence(first, second[1:]) == second[1:]
 
 
 def test_the_story_fits_eighty_columns_and_is_plain_where_no_terminal_is(demo, paper):

@@ -70,7 +70,7 @@ def test_a_stopped_run_leaves_nothing(make_place, tmp_path, monkeypatch):
 def test_a_folder_of_something_else_is_never_replaced(make_place, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
-    with pytest.raises(UsageError, match="no demo's folder"):
+    with pytest.raises(UsageError, match="not a demo folder"):
         obtain(make_place(tmp_path / "mine"), show=False)
     assert (tmp_path / "mine" / "thesis.txt").exists()
 
@@ -78,7 +78,7 @@ def test_a_folder_of_something_else_is_never_replaced(make_place, tmp_path):
 def test_a_folder_is_opened_whatever_it_was_made_of(demo, tmp_path):
     opened = Demo.open(demo.folder)
     assert (opened.folder, opened.facts) == (demo.folder, demo.facts)
-    with pytest.raises(UsageError, match="no demo's folder"):
+    with pytest.raises(UsageError, match="not a demo folder"):
         Demo.open(tmp_path)
 
 

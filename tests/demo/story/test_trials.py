@@ -70,7 +70,7 @@ def test_heads_that_are_missed_are_enough(scenes, finding, idle):
     assert (found.more, found.last) == (None, found.shown)
     assert found.control is not None
     assert len(found.control.heads) == len(finding.shown)
-    assert [each.flips for each in found.shown.told] == [True, False]
+    assert [each.flips for each in found.shown.main] == [True, False]
     assert found.shown.flipped == 1
 
 
