@@ -99,7 +99,11 @@ def _line(event: Event) -> str:
         scores = {
             name: value if math.isfinite(value) else None for name, value in validation["scores"].items()
         }
-        values |= {"scores": scores, "watched": validation["watched"], "samples": list(validation["samples"])}
+        values |= {
+            "scores": scores,
+            "watched": validation["monitored"],
+            "samples": list(validation["samples"]),
+        }
     return json.dumps(values, ensure_ascii=False, default=str) + "\n"
 
 

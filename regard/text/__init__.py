@@ -1,1 +1,1 @@
-"""Strings to ids to batches, and the scores of what comes back."""
+"""Text: corpora, tokenizers, encoding, batches, augmentation and metrics."""

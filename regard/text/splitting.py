@@ -58,12 +58,13 @@ class ValidationSplit:
         held, examples = sum(lowest.copies[text].total() for text in chosen), lowest.totals.total()
         if not chosen:
             raise DataError(
-                f"no text of {examples:,} examples can be held out: each has too many copies for "
-                f"most_held_out ({most:,}), or is all of a label; drop duplicates, or give validation files"
+                f"no text of {examples:,} examples can be held out: each has more copies than "
+                f"max_validation_examples ({most:,}), or is the only text of its label; "
+                "drop duplicates, or give validation files"
             )
         if held > examples - held:
             raise DataError(
-                f"held_out ({share:g}) takes {held:,} of {examples:,} examples and leaves fewer for "
+                f"validation_split ({share:g}) takes {held:,} of {examples:,} examples and leaves fewer for "
                 "training; lower it, or give validation files"
             )
         return cls(seed, frozenset(chosen))

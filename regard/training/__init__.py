@@ -1,1 +1,1 @@
-"""A model learns from batches."""
+"""Training: the loop, its losses, optimizers, schedules and checkpoints."""

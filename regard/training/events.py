@@ -33,14 +33,14 @@ class Validation:
     """The result of a validation: scores by name, the one to monitor, and sample texts."""
 
     scores: dict[str, float]
-    watched: str = "loss"
+    monitored: str = "loss"
     higher_is_better: bool = False
     samples: Sequence[str] = field(default=())
 
     @property
     def value(self) -> float:
         """The monitored score."""
-        return self.scores[self.watched]
+        return self.scores[self.monitored]
 
     def beats(self, best: float | None) -> bool:
         """Whether it is better than the best so far; NaN and infinity are not."""

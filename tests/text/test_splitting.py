@@ -94,12 +94,12 @@ def test_a_text_with_too_many_copies_stays_in_training():
 @pytest.mark.parametrize("share", [0.6, 0.9, 0.99])
 @pytest.mark.parametrize("kind", [lambda n: f"line {n}", lambda n: Example(f"line {n}", str(n % 3))])
 def test_a_split_that_leaves_less_for_training_is_refused(kind, share):
-    with pytest.raises(DataError, match=r"held_out \(0\.\d+\) takes .* of 500 examples and leaves fewer"):
+    with pytest.raises(DataError, match=r"validation_split \(0\.\d+\) takes .* of 500 examples"):
         ValidationSplit.choose([kind(number) for number in range(500)], share=share)
 
 
 def test_what_has_too_many_copies_for_the_limit_cannot_be_held_out():
-    with pytest.raises(DataError, match=r"no text of 90 examples can be held out: .*most_held_out \(20\)"):
+    with pytest.raises(DataError, match=r"no text of 90 examples .*max_validation_examples \(20\)"):
         ValidationSplit.choose([f"line {number % 3}" for number in range(90)], most=20)
 
 

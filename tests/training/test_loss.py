@@ -1,4 +1,4 @@
-"""The chunked loss is torch's, in value and gradients, and never holds the logits of all rows."""
+"""The chunked loss equals torch's in value and gradients and never holds all logits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from regard.training.loss import cross_entropy
 
 def case(rows=13, width=5, vocabulary=7, dtype=torch.float64, bias=True):
     torch.manual_seed(rows)
-    made = torch.randn(rows, width, dtype=dtype), torch.randn(vocabulary, width, dtype=dtype)
+    leaves = torch.randn(rows, width, dtype=dtype), torch.randn(vocabulary, width, dtype=dtype)
     added = torch.randn(vocabulary, dtype=dtype).requires_grad_() if bias else None
-    return *(one.requires_grad_() for one in made), added, torch.randint(vocabulary, (rows,))
+    return *(tensor.requires_grad_() for tensor in leaves), added, torch.randint(vocabulary, (rows,))
 
 
 def reference(rows, weight, bias, targets, smoothing):
@@ -28,14 +28,14 @@ def reference(rows, weight, bias, targets, smoothing):
 @pytest.mark.parametrize("bias", [True, False])
 def test_value_and_gradients_are_torchs(chunk, smoothing, bias):
     rows, weight, added, targets = case(bias=bias)
-    leaves = [one for one in (rows, weight, added) if one is not None]
+    leaves = [tensor for tensor in (rows, weight, added) if tensor is not None]
     ours = cross_entropy(rows, weight, targets, added, smoothing, chunk)
     theirs = reference(rows, weight, added, targets, smoothing)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-    for mine, other in zip(
+    for ours_part, theirs_part in zip(
         torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * theirs, leaves), strict=True
     ):
-        torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(ours_part, theirs_part, rtol=1e-12, atol=1e-12)
 
 
 def test_gradients_pass_gradcheck():
@@ -48,7 +48,7 @@ def test_gradients_pass_gradcheck():
 
 @pytest.mark.parametrize("chunk", [1, 4, 5, 12, 100, None])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_two_passes_are_pulled_together_by_both_divergences(chunk, smoothing):
+def test_r_drop_adds_both_divergences_of_two_passes(chunk, smoothing):
     rows, weight, bias, targets = case(rows=12)
     targets = targets[:6].repeat(2)
     ours = cross_entropy(rows, weight, targets, bias, smoothing, chunk, r_drop=3.0)
@@ -59,10 +59,10 @@ def test_two_passes_are_pulled_together_by_both_divergences(chunk, smoothing):
     theirs = reference(rows, weight, bias, targets, smoothing) + 1.5 * apart
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     leaves = (rows, weight, bias)
-    for mine, other in zip(
+    for ours_part, theirs_part in zip(
         torch.autograd.grad(3 * ours, leaves), torch.autograd.grad(3 * theirs, leaves), strict=True
     ):
-        torch.testing.assert_close(mine, other, rtol=1e-11, atol=1e-11)
+        torch.testing.assert_close(ours_part, theirs_part, rtol=1e-11, atol=1e-11)
     with torch.no_grad():
         alone = cross_entropy(rows, weight, targets, bias, smoothing, chunk, r_drop=3.0)
     torch.testing.assert_close(alone, ours.detach())
@@ -70,11 +70,11 @@ def test_two_passes_are_pulled_together_by_both_divergences(chunk, smoothing):
 
 def test_float32_is_as_exact_as_float32_can_be():
     rows, weight, _, targets = case(300, 32, 500, torch.float32, bias=False)
-    wide = [one.detach().double().requires_grad_() for one in (rows, weight)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (rows, weight)]
     ours = torch.autograd.grad(cross_entropy(rows, weight, targets, None, 0.1, 64), (rows, weight))
     exact = torch.autograd.grad(reference(*wide, None, targets, 0.1), wide)
-    for mine, other in zip(ours, exact, strict=True):
-        assert (mine - other).abs().max() / other.abs().max() < 2e-6
+    for ours_part, theirs_part in zip(ours, exact, strict=True):
+        assert (ours_part - theirs_part).abs().max() / theirs_part.abs().max() < 2e-6
 
 
 @pytest.mark.parametrize("frozen", ["rows", "weight", "bias"])
@@ -82,27 +82,27 @@ def test_what_is_frozen_gets_no_gradient_and_the_rest_the_same(frozen):
     rows, weight, bias, targets = case()
     named = {"rows": rows, "weight": weight, "bias": bias}
     named[frozen].requires_grad_(False)
-    leaves = [one for name, one in named.items() if name != frozen]
+    leaves = [tensor for name, tensor in named.items() if name != frozen]
     ours = torch.autograd.grad(cross_entropy(rows, weight, targets, bias, 0.1, 4), leaves)
     theirs = torch.autograd.grad(reference(rows, weight, bias, targets, 0.1), leaves)
-    for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, other)
+    for ours_part, theirs_part in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(ours_part, theirs_part)
     cross_entropy(rows, weight, targets, bias, 0.1, 4).backward()
     assert named[frozen].grad is None
 
 
 class Watch(TorchDispatchMode):
-    """Notes the shape of everything that any operation makes."""
+    """Records the shape of every result of an operation."""
 
     def __init__(self):
         super().__init__()
-        self.made: list[tuple[torch.Size, str]] = []
+        self.results: list[tuple[torch.Size, str]] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        for one in out if isinstance(out, tuple | list) else [out]:
-            if isinstance(one, torch.Tensor):
-                self.made.append((one.shape, str(func)))
+        for tensor in out if isinstance(out, tuple | list) else [out]:
+            if isinstance(tensor, torch.Tensor):
+                self.results.append((tensor.shape, str(func)))
         return out
 
 
@@ -110,10 +110,10 @@ def test_the_logits_of_all_rows_are_never_held():
     rows, weight, bias, targets = case(rows=64, width=4, vocabulary=50)
     with Watch() as ours:
         cross_entropy(rows, weight, targets, bias, 0.1, chunk=16).backward()
-    assert max(shape.numel() for shape, _ in ours.made) == 16 * 50
+    assert max(shape.numel() for shape, _ in ours.results) == 16 * 50
     with Watch() as theirs:
         reference(rows, weight, bias, targets, 0.1).backward()
-    assert max(shape.numel() for shape, _ in theirs.made) == 64 * 50
+    assert max(shape.numel() for shape, _ in theirs.results) == 64 * 50
 
 
 def test_without_grad_mode_only_the_loss_is_made():
@@ -121,7 +121,9 @@ def test_without_grad_mode_only_the_loss_is_made():
     with torch.no_grad(), Watch() as seen:
         loss = cross_entropy(rows, weight, targets, bias, 0.1, chunk=16)
     assert not loss.requires_grad
-    assert not any(shape in (rows.shape, weight.shape) for shape, name in seen.made if "detach" not in name)
+    assert not any(
+        shape in (rows.shape, weight.shape) for shape, name in seen.results if "detach" not in name
+    )
 
 
 def test_no_rows_have_no_loss_and_zero_gradients():

@@ -64,7 +64,7 @@ def test_gradients_are_those_of_the_whole_forward(kind):
     loss = F.cross_entropy(
         logits.flatten(0, -2), torch.tensor(wanted).flatten(), reduction="sum", label_smoothing=0.1
     )
-    scale = max(one.abs().max() for one in ours)
+    scale = max(gradient.abs().max() for gradient in ours)
     for mine, other in zip(ours, torch.autograd.grad(loss, parameters), strict=True):
         assert (mine - other).abs().max() / scale < 1e-5
 

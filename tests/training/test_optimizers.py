@@ -57,17 +57,17 @@ def by_reference(matrix: torch.Tensor) -> torch.Tensor:
 def test_orthogonalising_is_the_polynomial_of_each_matrix(shape):
     torch.manual_seed(0)
     stack = torch.randn(3, *shape) * torch.tensor([1e-6, 1.0, 1e4])[:, None, None]
-    for matrix, made in zip(stack, orthogonalise(stack), strict=True):
-        torch.testing.assert_close(made.double(), by_reference(matrix), rtol=1e-3, atol=1e-5)
+    for matrix, result in zip(stack, orthogonalise(stack), strict=True):
+        torch.testing.assert_close(result.double(), by_reference(matrix), rtol=1e-3, atol=1e-5)
 
 
 def test_singular_values_come_near_one_and_directions_stay():
     torch.manual_seed(0)
     u, _, v = torch.linalg.svd(torch.randn(2, 12, 20), full_matrices=False)
-    made = orthogonalise(u * torch.logspace(0, -2, 12) @ v)
-    assert torch.linalg.svdvals(made).min() > 0.79
-    assert torch.linalg.svdvals(made).max() < 1.21
-    assert (u.mT @ made @ v.mT).diagonal(dim1=1, dim2=2).min() > 0.79
+    result = orthogonalise(u * torch.logspace(0, -2, 12) @ v)
+    assert torch.linalg.svdvals(result).min() > 0.79
+    assert torch.linalg.svdvals(result).max() < 1.21
+    assert (u.mT @ result @ v.mT).diagonal(dim1=1, dim2=2).min() > 0.79
 
 
 def test_the_coefficients_do_what_is_said_of_them():
@@ -160,18 +160,18 @@ def test_the_order_of_parameters_changes_nothing():
 @pytest.mark.parametrize("name", ["adamw", "muon"])
 def test_state_goes_out_and_in(name):
     first = with_gradients(objective())
-    one = build_optimizer(first, settings(optimizer=name))
-    set_rate(one, 0.01)
-    one.step()
+    first_optimizer = build_optimizer(first, settings(optimizer=name))
+    set_rate(first_optimizer, 0.01)
+    first_optimizer.step()
     second = copy.deepcopy(first)
     for old, new in zip(first.parameters(), second.parameters(), strict=True):
         new.grad = old.grad.clone()
-    other = build_optimizer(second, settings(optimizer=name))
-    other.load_state_dict(copy.deepcopy(one.state_dict()))  # torch would share the tensors
-    for optimizer in (one, other):
+    second_optimizer = build_optimizer(second, settings(optimizer=name))
+    second_optimizer.load_state_dict(copy.deepcopy(first_optimizer.state_dict()))  # not shared
+    for optimizer in (first_optimizer, second_optimizer):
         optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
-    assert one.state_dict()["state"].keys() == other.state_dict()["state"].keys()
+    assert first_optimizer.state_dict()["state"].keys() == second_optimizer.state_dict()["state"].keys()
 
 
 def test_adamw_is_fused_and_torchs():
@@ -213,12 +213,12 @@ def roles(kind="translation", **changes) -> dict[str, str]:
 
 
 def test_roles_of_the_three_families():
-    found = roles(feed_forward="swiglu")
-    assert found["source.weight"] == "table"
-    assert found["encoder.blocks.0.attention.projections.weight"] == "matrix"
-    assert found["encoder.blocks.0.attention.projections.bias"] == "plain"
-    assert found["decoder.blocks.1.around_cross.norm.weight"] == "plain"
-    assert "head.weight" not in found  # one with the embedding
+    by_name = roles(feed_forward="swiglu")
+    assert by_name["source.weight"] == "table"
+    assert by_name["encoder.blocks.0.attention.projections.weight"] == "matrix"
+    assert by_name["encoder.blocks.0.attention.projections.bias"] == "plain"
+    assert by_name["decoder.blocks.1.around_cross.norm.weight"] == "plain"
+    assert "head.weight" not in by_name  # tied to the embedding
     assert roles("language-modeling", tie_head=False, positions="learned")["head.weight"] == "weight"
     assert roles("language-modeling", positions="learned")["target.positions.weight"] == "table"
     assert roles("classification", segments=2)["source.segments"] == "table"
@@ -273,7 +273,7 @@ def test_without_a_decay_of_embeddings_groups_are_as_ever(name):
     groups = build_optimizer(module, settings(optimizer=name, weight_decay=0.5)).param_groups
     assert [group["weight_decay"] for group in groups] == [0.5, 0.0]
     by_id = {id(part.parameter): part.role for part in parts_of(module)}
-    assert [by_id[id(one)] for one in groups[1]["params"]] == [
+    assert [by_id[id(parameter)] for parameter in groups[1]["params"]] == [
         part.role for part in parts_of(module) if part.role in ("table", "plain")
     ]
 
@@ -323,8 +323,8 @@ def test_a_tied_weight_is_frozen_under_any_of_its_names():
 @pytest.mark.parametrize("limit", [None, 0.5, 1e9])
 def test_clipping_is_torchs_and_divides_once(limit):
     module, theirs = objective(), objective()
-    for one in (module, theirs):
-        one(parallel())[0].backward()
+    for model in (module, theirs):
+        model(parallel())[0].backward()
     optimizer = build_optimizer(module, settings())
     norm = scale_and_clip(gradients_of(optimizer), 50, limit)
     for parameter in theirs.parameters():

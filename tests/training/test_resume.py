@@ -31,7 +31,7 @@ from regard.training.trainer import Trainer
 
 from . import toy
 
-posix = pytest.mark.skipif(os.name == "nt", reason="signals are other there")
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
 
 
 def program(out: Path, values: dict, *options: str) -> subprocess.CompletedProcess:
@@ -66,12 +66,12 @@ def test_runs_of_one_and_of_two_processes_end_bit_equal(tmp_path):
     assert (ended.returncode, ended.stderr.count("\n")) == (143, 1)
     assert "step-00000013; resume" in ended.stderr
     assert program(tmp_path / "b", values, "--resume").returncode == 0
-    one, other = (contents(tmp_path / name / "checkpoints" / "step-00000022") for name in "ab")
-    assert one == other
-    assert {"training.json", "training.safetensors", "model.safetensors"} <= set(one)
-    told = json.loads(one["training.json"])
-    assert told["source"]["epoch"] > 0 or told["source"]["index"] > 0
-    assert len(told["progress"]["losses"]) == 22
+    first, second = (contents(tmp_path / name / "checkpoints" / "step-00000022") for name in "ab")
+    assert first == second
+    assert {"training.json", "training.safetensors", "model.safetensors"} <= set(first)
+    values = json.loads(first["training.json"])
+    assert values["source"]["epoch"] > 0 or values["source"]["index"] > 0
+    assert len(values["progress"]["losses"]) == 22
 
 
 @posix
@@ -182,10 +182,10 @@ def test_a_hangup_that_is_ignored_stays_ignored(tmp_path):
 def test_a_run_killed_at_any_instant_resumes_by_itself(tmp_path):
     values = {"steps": 10**6, "save_every": 1, "validate_every": None, "averaging": "ema"}
     ended = program(tmp_path, values, "--kill-at-random", "12", "7")
-    found = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert [one["code"] for one in found] == [0] * 12, ended.stderr
-    assert not any(one["left"] for one in found)
-    assert sum(one["reached"] > 0 for one in found) > 3
+    results = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [result["code"] for result in results] == [0] * 12, ended.stderr
+    assert not any(result["left"] for result in results)
+    assert sum(result["reached"] > 0 for result in results) > 3
 
 
 @posix
@@ -469,20 +469,20 @@ def test_a_folder_that_vanishes_is_told(tmp_path):
 
 def test_a_second_writer_is_refused_and_readers_are_welcome(tmp_path):
     trainer = toy.trainer(tmp_path, {"save_every": 2, "validate_every": None})
-    told: list[str] = []
+    messages: list[str] = []
 
     def meddle(event):
         if isinstance(event, StepDone) and event.step == 5:
             with pytest.raises(TrainingError) as error:
                 toy.trainer(tmp_path, {"steps": 12, "validate_every": None}).train()
-            told.append(str(error.value))
+            messages.append(str(error.value))
             reader = toy.trainer(None, {"validate_every": None})
             assert reader.resume(tmp_path)
             assert reader.progress.step == 4
 
     trainer.observers.append(meddle)
     trainer.train()
-    assert f"is being written to by process {os.getpid()}" in told[0]
+    assert f"is being written to by process {os.getpid()}" in messages[0]
 
 
 def test_a_lock_that_a_dead_process_left_is_recovered(tmp_path):

@@ -132,16 +132,16 @@ def test_toy_tasks_are_learned_in_seconds(task, limit):
         validate_every=None, averaging="ema", ema_decay=0.95,
     )  # fmt: skip
     validate = toy.held_out_loss(task)
-    found: list[Validation] = []
+    validations: list[Validation] = []
     trainer = Trainer(
         toy.module(width=32, dropout=0.0, feed_forward_width=64, heads=4),
         toy.batches(task, count=3000, tokens=512),
         settings,
-        validate=lambda module: found.append(validate(module)) or found[-1],
+        validate=lambda module: validations.append(validate(module)) or validations[-1],
     )
     outcome = trainer.train()
     assert outcome.reason == "steps"
-    assert found[-1].scores["perplexity"] <= limit
+    assert validations[-1].scores["perplexity"] <= limit
 
 
 def test_events_tell_what_happened(tmp_path):
@@ -340,7 +340,7 @@ def test_with_a_compiler_every_block_is_compiled(monkeypatch):
     assert compiled == ["Line"]
 
 
-def test_resuming_is_told(tmp_path):
+def test_resuming_is_an_event(tmp_path):
     run(tmp_path, steps=5)
     events: list = []
     trainer = toy.trainer(tmp_path, {"steps": 8, "learning_rate": 0.002}, [events.append])
