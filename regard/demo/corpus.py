@@ -31,18 +31,18 @@ SEED, PAIRS, FEWEST, MOST = 1, 30_000, 1_000, 60_000
 # combination that never did, and plain new sentences.
 TEST = {"it": 400, "combination": 300, "sentence": 500}
 VALID = {"it": 150, "combination": 100, "sentence": 250}
-# One in so many of each is held out.
+# One in this many sentences of each kind is held out.
 ONE_IN = {"combination": 10, "sentence": 25}
-# A held-out sentence only has words that training has at least so often; some spare ones are drawn.
+# Each word of a held-out sentence occurs at least this often in training; spare ones are drawn.
 FAMILIAR, SPARE = 5, 1.2
-# So many draws a sentence wanted, then the families have no more to say.
+# The maximum number of draws per wanted sentence.
 PATIENCE = 20
 ENGLISH_WORD = re.compile(r"\w+(?:'\w+)?")
 FRENCH_WORD = re.compile(r"(?i:aujourd'hui)|[\w-]+'?")
 
 
 class Drawn(NamedTuple):
-    """A sentence with the family that made it and the words that make it what it is."""
+    """A sentence with its family and its characteristic combinations of words."""
 
     family: str
     sentence: Sentence
@@ -51,7 +51,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class Corpus:
-    """The pairs to learn from, those held out, and the lectures' sentences."""
+    """Training, validation and test pairs, and the lectures' sentences."""
 
     train: tuple[Pair, ...]
     valid: tuple[Pair, ...]
@@ -60,7 +60,7 @@ class Corpus:
     reverse: bool = False
 
     def words(self, language: Language) -> frozenset[str]:
-        """Every word met in training, in lower case."""
+        """All words of the training text, in lower case."""
         is_source = (language == "en") != self.reverse
         texts = (pair.source if is_source else pair.target for pair in self.train)
         return frozenset(word.lower() for text in texts for word in split_words(text, language))
@@ -69,7 +69,7 @@ class Corpus:
 def corpus(
     seed: int = SEED, pairs: int = PAIRS, reverse: bool = False, weights: Mapping[str, float] | None = None
 ) -> Corpus:
-    """So many training pairs, and what is held out; `weights` changes how often families are drawn."""
+    """Build a corpus with this number of training pairs; `weights` changes the weights of families."""
     if not FEWEST <= pairs <= MOST:
         raise SettingError(f"pairs ({pairs}) must be between {FEWEST} and {MOST}; try {PAIRS}")
     draw = Random(seed)
@@ -94,7 +94,7 @@ def _wanted(kind: str) -> int:
 
 
 def _distinct(draw: Random, weights: Mapping[str, float], draws: int) -> Iterator[Drawn]:
-    """Sentences no two of which share their English or their French words; none is a lecture's."""
+    """Draw sentences with distinct English and French words, without the lectures' sentences."""
     for name in weights:
         FAMILIES.find(name)
     names = list(FAMILIES)
@@ -115,7 +115,7 @@ def _distinct(draw: Random, weights: Mapping[str, float], draws: int) -> Iterato
 
 
 def _kind(seed: int, drawn: Drawn) -> str:
-    """Which kind of held-out sentence this is, or nothing where it may be learned from."""
+    """The kind of a held-out sentence, or None for a training sentence."""
     for combination in drawn.sentence.combinations:
         if _is_held_out(seed, combination):
             return "it" if "/" in combination and drawn.family in ("it", "fit") else "combination"
@@ -134,7 +134,7 @@ def _one_in(seed: int, text: str, many: int) -> bool:
 
 
 def _write(draw: Random, drawn: Drawn, reverse: bool) -> Pair:
-    """Mostly as it is usually written; a question keeps its mark."""
+    """Draw a writing style, usually the standard one; a question keeps its mark."""
     sentence, short = drawn.sentence, draw.random() < 0.5
     unusual = sentence.mark != "?" and draw.random() < 0.2
     style = draw.choice(sentence.styles) if unusual else sentence.usual
@@ -144,7 +144,7 @@ def _write(draw: Random, drawn: Drawn, reverse: bool) -> Pair:
 def _held_out(
     draw: Random, train: list[Pair], held: Mapping[str, list[Pair]]
 ) -> tuple[tuple[Pair, ...], tuple[Pair, ...]]:
-    """Test and validation, of sentences whose every word is familiar."""
+    """Test and validation sentences whose words all occur often enough in training."""
     counts = Counter(word for pair in train for word in (*pair.source.split(), *pair.target.split()))
     familiar = {word for word, count in counts.items() if count >= FAMILIAR}
     test: list[Pair] = []
@@ -159,17 +159,17 @@ def _held_out(
 
 
 def split_words(text: str, language: Language) -> list[str]:
-    """The words of a text: English keeps didn't whole, French lets go of l' and qu'."""
+    """Split a text into words: English keeps didn't whole, French splits l' and qu'."""
     return (ENGLISH_WORD if language == "en" else FRENCH_WORD).findall(text)
 
 
 @cache
 def built_in() -> Corpus:
-    """The corpus of the demo, made once."""
+    """The default corpus of the demo, cached."""
     return corpus()
 
 
 @cache
 def known_words(language: Language) -> frozenset[str]:
-    """Every word that the built-in corpus shows in training, in lower case."""
+    """All words of the default training text, in lower case."""
     return built_in().words(language)

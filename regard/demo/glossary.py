@@ -25,7 +25,7 @@ STANDING: dict[str, tuple[Gender, bool]] = {
 
 
 class Glossed(NamedTuple):
-    """A French word as written and what it says; nothing where the lexicon does not have it."""
+    """A French word and its gloss, which is empty if the lexicon lacks the word."""
 
     token: str
     gloss: str
@@ -45,18 +45,18 @@ def gloss(what: Pair | str, english: str = "") -> list[Glossed]:
 
 
 def _look_up(tokens: list[str], english: list[str]) -> list[Glossed]:
-    found: list[Glossed] = []
+    glossed: list[Glossed] = []
     met: list[str] = []
     for token in tokens:
         form = token if token in NAMES else token.lower()
         known = dictionary().get(token) or dictionary().get(form, "")
-        found.append(Glossed(token, _standing_for(form, met, english) or known))
+        glossed.append(Glossed(token, _standing_for(form, met, english) or known))
         met.append(form)
-    return found
+    return glossed
 
 
 def _standing_for(form: str, before: list[str], english: list[str]) -> str:
-    """What il or elle stands for, where only one noun or name before it will do."""
+    """The referent of il or elle, if only one earlier noun or name is possible."""
     fitting: list[str] = []
     for word in before if form in STANDING else ():
         gender, plural = STANDING[form]
@@ -70,7 +70,7 @@ def _standing_for(form: str, before: list[str], english: list[str]) -> str:
 
 @cache
 def dictionary() -> dict[str, str]:
-    """Every French form of the lexicon with its meanings."""
+    """All French forms of the lexicon with their meanings."""
     meanings: dict[str, list[str]] = {}
     for form, meaning in _entries():
         known = meanings.setdefault(form, [])
@@ -82,12 +82,12 @@ def dictionary() -> dict[str, str]:
 @cache
 def nouns_by_form() -> dict[str, list[tuple[Noun, bool]]]:
     """The nouns, each with whether it is plural, by their French form."""
-    found: dict[str, list[tuple[Noun, bool]]] = {}
+    nouns: dict[str, list[tuple[Noun, bool]]] = {}
     for noun in NOUNS.values():
-        found.setdefault(noun.french, []).append((noun, False))
+        nouns.setdefault(noun.french, []).append((noun, False))
         if noun.french_plural != noun.french:
-            found.setdefault(noun.french_plural, []).append((noun, True))
-    return found
+            nouns.setdefault(noun.french_plural, []).append((noun, True))
+    return nouns
 
 
 def _entries() -> Iterator[Word]:
@@ -109,10 +109,10 @@ def _entries() -> Iterator[Word]:
 
 
 def _forms_of(verb: Verb) -> Iterator[Word]:
-    told = {}
+    meanings = {}
     for tense in ("present", "past", "future"):
         for person in (0, 2, 3, 4, 1):
-            told[conjugate(verb, tense, person)] = " ".join(english_verb(verb, tense, person))
-    yield from (Word(form, meaning) for form, meaning in told.items())
+            meanings[conjugate(verb, tense, person)] = " ".join(english_verb(verb, tense, person))
+    yield from (Word(form, meaning) for form, meaning in meanings.items())
     for plural in (False, True):
         yield from (participle(verb, "m", plural), participle(verb, "f", plural))

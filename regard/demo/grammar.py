@@ -16,7 +16,7 @@ from regard.registry import Registry
 
 @dataclass(frozen=True)
 class Family:
-    """A rule of the grammar, and how often it is drawn."""
+    """A rule of the grammar and its weight."""
 
     rule: Callable[[Random], Sentence]
     weight: float

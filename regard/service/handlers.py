@@ -73,7 +73,7 @@ def check_length(subject: TextModel, side: Side | None, name: str | None = None)
         is_output = isinstance(subject, Translator) and side.name == "target"
         name = name or ("the output" if is_output else "the text")
         raise RequestError(
-            f"{name} has {len(side):,} tokens and this model has room for {limit:,}; shorten it"
+            f"{name} has {len(side):,} tokens, and the context of this model is {limit:,}; shorten it"
         )
 
 

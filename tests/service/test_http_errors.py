@@ -75,9 +75,9 @@ def test_an_intervention_that_cannot_be(client, interventions, status, said):
     ("changes", "status", "said"),
     [
         ({"text": "x" * 20_001}, 422, "text has 20,001 characters, and at most 20,000 are allowed"),
-        ({"text": "the " * 60}, 400, "the text has 61 tokens and this model has room for 40; shorten it"),
-        ({"target": "la " * 60}, 400, "the translation has 61 tokens and this model has room for 40"),
-        ({"target_ids": [5] * 60}, 400, "the output has 61 tokens and this model has room for 40"),
+        ({"text": "the " * 60}, 400, "the text has 61 tokens, and the context of this model is 40"),
+        ({"target": "la " * 60}, 400, "the translation has 61 tokens, and the context of this model is 40"),
+        ({"target_ids": [5] * 60}, 400, "the output has 61 tokens, and the context of this model is 40"),
         ({"target_ids": [999]}, 400, "id 999 is none of this model's"),
         ({"ablate": ["scalding"]}, 400, "unknown name 'scalding' in this model"),
         ({"ablate": [["encoder", 0, 9]]}, 400, "no head 9 in encoder.0.attention; it has 4"),

@@ -86,7 +86,9 @@ def test_ten_thousand_characters(browser, studio):
         person = Person(context.new_page(), studio).inspect(model="translation")
         person.field.fill("the cat " * 1250)
         alert = person.page.get_by_role("alert").first
-        expect(alert).to_contain_text(re.compile(r"has .*tokens and this model has room for 128; shorten it"))
+        expect(alert).to_contain_text(
+            re.compile(r"has .*tokens, and the context of this model is 128; shorten it")
+        )
         person.field.fill("x" * 10_000)
         expect(alert).to_be_empty()
         expect(person.page.locator(".words").first.get_by_role("button")).to_have_count(2)

@@ -1,1 +1,1 @@
-"""The demo's run, what it promises, and what is told with its model."""
+"""The demo command: training, promises and the story."""

@@ -90,8 +90,8 @@ class Choice:
 def save_page(record: Record, path: Path, choice: Choice, notes: payload.Notes | None = None) -> None:
     """Write a page that shows a record in any browser."""
     style, script = read_style(), f"const view = {bundle()};{BEGIN}"
-    room = LARGEST - len(style) - len(packed(script.encode()))
-    data = page_data(record, choice, room, notes or payload.NOTHING)
+    budget = LARGEST - len(style) - len(packed(script.encode()))
+    data = page_data(record, choice, budget, notes or payload.NOTHING)
     text = " ".join(_text(record).split())
     title = text if len(text) <= TITLE else f"{text[: TITLE - 1]}…"
     page = write_page(f"{title} · Regard", style, script, data)
@@ -115,19 +115,19 @@ def packed(data: bytes) -> str:
 
 
 def page_data(
-    record: Record, choice: Choice, room: int = LARGEST, notes: payload.Notes = payload.NOTHING
+    record: Record, choice: Choice, budget: int = LARGEST, notes: payload.Notes = payload.NOTHING
 ) -> dict[str, Any]:
     """The data of the view's KeptSource: model, trace, and sheets by the path of their request.
 
     All attention maps are included. The steps of the pinned cell, the next-token logits, and the steps of
-    neighbouring cells are included while they fit in `room` characters.
+    neighbouring cells are included while they fit in `budget` characters.
     """
     overview = payload.annotated_overview(record, notes)
     pinned = pin(record, choice, overview)
     config = record.model.config
     model = model_card("kept", family_of(config), config, count_parameters(record.model))
     request = {"trace": "kept", "model": model["name"], "text": _text(record), "pinned": pinned}
-    sheets = _Sheets(room)
+    sheets = _Sheets(budget)
     sheets.put({"overview": payload.overview_sheet(overview), **dict(_maps(record))})
     sheets.offer(dict([_cell(record, pinned)]))
     vocabulary = _add_next(record, sheets)
@@ -167,22 +167,22 @@ def pin(record: Record, choice: Choice, overview: Overview) -> dict[str, Any]:
 class _Sheets:
     """Packed sheets by their path; optional ones are added while they fit."""
 
-    def __init__(self, room: int):
-        self.room, self.by_path = room, {}
+    def __init__(self, budget: int):
+        self.budget, self.by_path = budget, {}
 
     def put(self, sheets: Mapping[str, bytes]) -> None:
         self._add({path: packed(sheet) for path, sheet in sheets.items()}, 0)
 
     def offer(self, sheets: Mapping[str, bytes], besides: int = 0) -> bool:
         letters = {path: packed(sheet) for path, sheet in sheets.items()}
-        fits = besides + sum(map(len, letters.values())) < self.room
+        fits = besides + sum(map(len, letters.values())) < self.budget
         if fits:
             self._add(letters, besides)
         return fits
 
     def _add(self, letters: Mapping[str, str], besides: int) -> None:
         self.by_path |= letters
-        self.room -= besides + sum(map(len, letters.values()))
+        self.budget -= besides + sum(map(len, letters.values()))
 
 
 def _maps(record: Record) -> Iterator[tuple[str, bytes]]:
@@ -213,7 +213,7 @@ def _add_next(record: Record, sheets: _Sheets) -> list[str] | None:
     if record.model.config.output not in ("words", "masked"):
         return None
     positions, size = record.logits.shape
-    if positions * size * 4 > sheets.room:
+    if positions * size * 4 > sheets.budget:
         return None
     vocabulary = payload.vocabulary(record.written.tokenizer, size)
     logits = {f"next/{position}": payload.next_logits(record, position) for position in range(positions)}

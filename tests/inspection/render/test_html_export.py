@@ -187,7 +187,7 @@ def test_every_family_can_be_kept(words, family, output, next_word):
 
 
 def test_what_does_not_fit_is_left_out_whole(words):
-    kept = page_data(inspected(words), Choice(), room=20_000)
+    kept = page_data(inspected(words), Choice(), budget=20_000)
     assert kept["vocabulary"] is None
     assert not any(path.startswith("next/") for path in kept["sheets"])
     assert sum(path.startswith("steps/") for path in kept["sheets"]) < 4
