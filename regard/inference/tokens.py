@@ -54,7 +54,7 @@ class Tokens(Sequence[Token]):
     """The tokens of an answer, with the end token; their texts are computed on first use.
 
     The texts join to the whole text. A token that ends inside a character adds nothing; the token that
-    completes the character adds all of it. The first `given` tokens were forced and have no log-probability.
+    completes the character adds all of it. The first `forced` tokens were given and have no log-probability.
     `before` are the ids before the answer.
     """
 
@@ -63,15 +63,15 @@ class Tokens(Sequence[Token]):
         tokenizer: Tokenizer,
         ids: Sequence[int],
         log_probabilities: Sequence[float],
-        given: int = 0,
+        forced: int = 0,
         before: Sequence[int] = (),
     ):
         self.ids = np.asarray(ids, dtype=np.int64)
         self.log_probabilities = np.asarray(log_probabilities, dtype=np.float64)
-        self.given = given
+        self.forced = forced
         self._tokenizer = tokenizer
         self._texts = partial(pieces, tokenizer, self.ids.tolist(), before[-_CONTEXT:])
-        assert len(self.ids) == len(self.log_probabilities) + given
+        assert len(self.ids) == len(self.log_probabilities) + forced
 
     @classmethod
     def joined(cls, parts: Sequence[Tokens], gaps: Sequence[str]) -> Tokens:
@@ -84,7 +84,7 @@ class Tokens(Sequence[Token]):
 
     @cached_property
     def _tokens(self) -> list[Token]:
-        log_probabilities = [None] * self.given + self.log_probabilities.tolist()
+        log_probabilities = [None] * self.forced + self.log_probabilities.tolist()
         columns = zip(self.ids.tolist(), self._texts(), log_probabilities, strict=True)
         return [Token(*values) for values in columns]
 
@@ -112,7 +112,7 @@ class Tokens(Sequence[Token]):
 
     @property
     def _values(self) -> tuple[Any, ...]:
-        return self.given, *self.ids.tolist(), *self.log_probabilities.tolist()
+        return self.forced, *self.ids.tolist(), *self.log_probabilities.tolist()
 
 
 def _joined_texts(parts: Sequence[Tokens], gaps: Sequence[str]) -> list[str]:

@@ -202,7 +202,7 @@ def test_a_prefix_begins_the_translation(translator):
     assert free.text == "le chat voit le chien."
     assert led.text.startswith("le chien")
     assert [token.log_probability for token in led.tokens[:2]] == [None, None]
-    rest = forced_by_hand(translator, "the cat sees the dog.", led.tokens.ids.tolist())[led.tokens.given :]
+    rest = forced_by_hand(translator, "the cat sees the dog.", led.tokens.ids.tolist())[led.tokens.forced :]
     assert led.score == pytest.approx(sum(rest), abs=1e-5)
 
 

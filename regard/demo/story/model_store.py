@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UsageError
-from regard.runs.recipe import find_recipe
 
 FORMAT = 1  # of the folder and of demo.json; a new number invalidates older folders
 FACTS = "demo.json"
@@ -49,6 +48,8 @@ class DemoFolder:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the grammar, the recipe, its changes and the format of the folder."""
+        from regard.runs.recipe import find_recipe  # not needed for a path on the command line
+
         settings = [FORMAT, self.name, dict(self.settings), self.pairs]
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
         for file in [find_recipe(RECIPES[self.name]), *sorted(GRAMMAR.glob("*.py"))]:
