@@ -21,9 +21,9 @@ from pydantic.fields import FieldInfo
 
 from regard.model.config import ModelConfig
 from regard.registry import NamedIn
-from regard.runs.corpora import SOURCES
-from regard.runs.recipe import ARCHITECTURE_KEYS, DECIDED, SHAPES, TABLES, TUNABLE
+from regard.runs.recipe import ARCHITECTURE_KEYS, DECIDED, TABLES, TUNABLE
 from regard.runs.tables import MODEL_KEYS, RESUMABLE, ModelTable
+from regard.runs.tasks.registry import TASKS
 from regard.runs.toml import NONE
 from regard.settings import Settings
 
@@ -58,9 +58,9 @@ def page() -> str:
 def tasks() -> str:
     """The tasks with the model and the files of each."""
     rows = []
-    for name, shape in SHAPES.items():
-        files = " or ".join(" and ".join(f"`data.{key}`" for key in keys) for keys in SOURCES[name])
-        rows.append((f'`"{name}"`', shape["family"], files))
+    for name, task in TASKS.items():
+        files = " or ".join(" and ".join(f"`data.{key}`" for key in keys) for keys in task.sources)
+        rows.append((f'`"{name}"`', task.family, files))
     return table(("task", "model", "files"), rows)
 
 

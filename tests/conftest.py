@@ -119,7 +119,7 @@ def learned(toy_tokenizer, pairs, steps):
     from regard.model.transformer import build_model
     from regard.text.collate import collate_pairs
     from regard.text.tokenizer import Tokenizers
-    from regard.training.objectives import build_objective
+    from regard.training.objectives import Translation
 
     torch.manual_seed(1)
     config = ModelConfig(
@@ -127,7 +127,7 @@ def learned(toy_tokenizer, pairs, steps):
         residual="pre",
     )  # fmt: skip
     model, draw = build_model(config), np.random.default_rng(1)
-    objective = build_objective("translation", model)
+    objective = Translation(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, betas=(0.9, 0.98))
     encoded = [[np.array(toy_tokenizer.encode(side)) for side in pair] for pair in pairs]
     for step in range(steps):

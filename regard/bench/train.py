@@ -34,7 +34,7 @@ from regard.bench.shapes import (
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.collate import ParallelBatch, TextBatch
-from regard.training.objectives import Objective, build_objective
+from regard.training.objectives import LanguageModeling, Objective, Translation
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
 from regard.training.replicas import Replicas
 from regard.training.settings import OptimizerSettings, TrainingSettings
@@ -71,7 +71,7 @@ def _translation(name: str, config: ModelConfig, compiled: bool) -> Case:
         ("torch.nn.Transformer", lambda: TorchTransformer(config), with_torch),
         ("transformers", lambda: marian_with_head(config), with_transformers),
     ]
-    ours = _Ours(lambda: build_objective("translation", build_model(config), SMOOTHING), _parallel(batch))
+    ours = _Ours(lambda: Translation(build_model(config), SMOOTHING), _parallel(batch))
     operations = translation_operations(config, batch) + 6.0 * batch.tokens * _head(config)
     return Case(
         name, "target tokens/s", batch.tokens, lambda: _implementations(ours, peers, compiled), operations
@@ -96,7 +96,7 @@ def _language(name: str, config: ModelConfig, rows: int, compiled: bool) -> Case
         ("transformers", lambda: gpt2_with_head(config), lambda model: loss(model(input_ids=ids).logits)),
     ]
     batch = TextBatch(ids.numpy(), next_ids.numpy(), np.ones(ids.shape, dtype=bool))
-    ours = _Ours(lambda: build_objective("language-modeling", build_model(config)), batch)
+    ours = _Ours(lambda: LanguageModeling(build_model(config)), batch)
     operations = language_operations(config, ids.numel()) + 6.0 * ids.numel() * _head(config)
     return Case(name, "tokens/s", ids.numel(), lambda: _implementations(ours, peers, compiled), operations)
 

@@ -15,13 +15,6 @@ from regard.text.lines import find_files
 from regard.text.running_text import RunningText
 from regard.text.splitting import Corpus, SplitPart, ValidationSplit
 
-# What each task can learn from: one of these, complete.
-SOURCES = {
-    "translation": (("source", "target"), ("tsv",)),
-    "language-modeling": (("text",),),
-    "masked-language-modeling": (("text",), ("labelled",)),
-    "classification": (("labelled",),),
-}
 _GIVEN = ("source", "target", "tsv", "text", "labelled")
 _PARTS = tuple(f"{part}{side}" for part in ("valid", "test") for side in ("", "_source", "_target"))
 # Files of a run's text folder: the labels in their order, which every run has, and the validation split.
@@ -60,19 +53,18 @@ class TextsOf:
         return f"texts of {self.corpus.identity()}"
 
 
-def check_files(task: str, data: DataTable) -> None:
+def check_files(task: str, sources: tuple[tuple[str, ...], ...], data: DataTable) -> None:
     """Refuse files that are missing or of another task, in words a person can act on."""
-    choices = SOURCES[task]
     given = [name for name in _GIVEN if getattr(data, name) is not None]
-    if tuple(given) not in choices:
-        wanted = ", or ".join(" and ".join(f"--{name}" for name in choice) for choice in choices)
+    if tuple(given) not in sources:
+        wanted = ", or ".join(" and ".join(f"--{name}" for name in choice) for choice in sources)
         shown = " and ".join(f"--{name}" for name in given) or "nothing"
         raise SettingError(f"{task} learns from {wanted}, and was given {shown}; name those files")
     for part in ("valid", "test"):
         pair = [getattr(data, f"{part}_{side}") for side in ("source", "target")]
         if (pair[0] is None) != (pair[1] is None):
             raise SettingError(f"{part}_source and {part}_target go together; give both")
-        if pair[0] is not None and (task != "translation" or getattr(data, part) is not None):
+        if pair[0] is not None and (("source", "target") not in sources or getattr(data, part) is not None):
             raise SettingError(f"{part} is one file for {task}, or for translation two; give one kind")
     for name in (*_GIVEN, *_PARTS):
         if getattr(data, name) is not None:
@@ -81,21 +73,20 @@ def check_files(task: str, data: DataTable) -> None:
 
 def parallel(data: DataTable, folder: Path | None = None) -> Corpora:
     """Pairs of sentences; a run's text folder says what it holds out."""
-    parts = {part: _pairs(data, part) for part in ("train", "valid", "test")}
+    parts = {part: parallel_part(data, part) for part in ("train", "valid", "test")}
     return _with_held_out(parts, data, folder)
 
 
 def labelled(data: DataTable, folder: Path | None = None) -> Corpora:
     """Texts with labels."""
-    return _with_held_out({part: _table(data, part) for part in ("train", "valid", "test")}, data, folder)
+    return _with_held_out(
+        {part: labelled_part(data, part) for part in ("train", "valid", "test")}, data, folder
+    )
 
 
 def plain(data: DataTable, folder: Path | None = None) -> Corpora:
     """Lines of text, or the texts of a labelled table."""
-    if data.labelled is None:
-        return _with_held_out({part: _lines(data, part) for part in ("train", "valid", "test")}, data, folder)
-    tables = {part: _table(data, part) for part in ("train", "valid", "test")}
-    return _with_held_out({part: table and TextsOf(table) for part, table in tables.items()}, data, folder)
+    return _with_held_out({part: plain_part(data, part) for part in ("train", "valid", "test")}, data, folder)
 
 
 def running(data: DataTable) -> Corpora:
@@ -110,17 +101,12 @@ def running(data: DataTable) -> Corpora:
     return Corpora(train, RunningText(data.text, start=border, filters=data.filters), test, True)
 
 
-def whole(task: str, data: DataTable) -> Any:
-    """All of the files that stand where training text would, as one corpus, to be scored."""
-    check_files(task, data)
-    if task == "translation":
-        return _pairs(data, "train")
-    if task == "classification":
-        return _table(data, "train")
-    if task == "language-modeling" or (data.text is not None and not data.lines):
-        return RunningText(data.text or [], filters=data.filters)
-    table = _table(data, "train")
-    return _lines(data, "train") if table is None else TextsOf(table)
+def plain_part(data: DataTable, part: str = "train") -> Corpus | None:
+    """Lines of text, or the texts of a labelled table."""
+    if data.labelled is None:
+        return _lines(data, part)
+    table = labelled_part(data, part)
+    return table and TextsOf(table)
 
 
 def absolute(files: Files) -> Files:
@@ -142,7 +128,7 @@ def with_absolute_paths(data: DataTable) -> DataTable:
     return data.changed(**{name: files for name, files in found.items() if files is not None})
 
 
-def _pairs(data: DataTable, part: str) -> ParallelText | None:
+def parallel_part(data: DataTable, part: str) -> ParallelText | None:
     if part == "train":
         source, target, table = data.source, data.target, data.tsv
     else:
@@ -156,7 +142,7 @@ def _pairs(data: DataTable, part: str) -> ParallelText | None:
     return ParallelText(table, None, filters, data.columns, data.header, data.format)
 
 
-def _table(data: DataTable, part: str) -> LabelledText | None:
+def labelled_part(data: DataTable, part: str) -> LabelledText | None:
     files = data.labelled if part == "train" else getattr(data, part)
     if files is None:
         return None

@@ -13,7 +13,8 @@ from regard.inference.rescoring.datastore import CONFIG, Datastore, KnnParameter
 from regard.inference.translator import Translator
 from regard.runs.corpora import Corpora, check_files, parallel
 from regard.runs.run_folder import data_as_read_by, run_of
-from regard.runs.trained import Trained
+from regard.runs.tasks.registry import load_trained
+from regard.runs.tasks.translation import TranslationTask
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def make_datastore(
     part, one is split off as in training. `report` receives a line before each stage.
     """
     KnnParameters.read(parameters or {})  # raises before the work
-    trained = Trained.load(model, device)
+    trained = load_trained(model, device)
     if trained.task != "translation":
         raise UsageError(f"{model} is for {trained.task}; a datastore needs a model that translates")
     folder = _check_free(_folder(Path(model), out))
@@ -90,5 +91,5 @@ def _corpora(model: Path, files: dict[str, Any]) -> Corpora:
     if run is None and not files:
         raise UsageError(f"{model} belongs to no run; name the files with --source and --target")
     data = data_as_read_by(run, files) if files or run is None else run.recipe().data
-    check_files("translation", data)
+    check_files("translation", TranslationTask.sources, data)
     return parallel(data, run.text if run and not files else None)

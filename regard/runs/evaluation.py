@@ -10,18 +10,17 @@ from typing import Any
 
 from regard.errors import DataError, SettingError, UsageError
 from regard.inference.rescoring.datastore import Datastore
-from regard.runs.corpora import whole
+from regard.runs.corpora import check_files
 from regard.runs.run_folder import READING, data_as_read_by, run_of
 from regard.runs.tables import ValidationTable
-from regard.runs.tasks.measuring import TASKS, measure
-from regard.runs.tasks.translation import translate
-from regard.runs.trained import Trained
+from regard.runs.tasks.registry import TASKS, load_trained, measure
+from regard.runs.tasks.task import Trained
+from regard.runs.tasks.translation import TranslationTask, translate
 from regard.text.corpus import Pair, ParallelText, Report
 from regard.text.encoding import TOO_MANY_TOKENS
 from regard.text.lines import one_line
 from regard.text.scores import Comparison, Confusion, Score, bleu, compare_translations, translation_scores
 from regard.text.splitting import Corpus
-from regard.training.objectives import build_objective
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ def evaluate(
     Without a test part it is the validation part. `against` is a second model for the same text.
     """
     asked = asked or Asked()
-    first = Trained.load(model, asked.device)
+    first = load_trained(model, asked.device)
     if first.task != "translation" and replace(asked, device=Asked.device) != Asked():
         raise UsageError(
             f"{model} is for {first.task}, and beams, length penalty, channel weight, datastore and "
@@ -121,7 +120,7 @@ def evaluate(
     found = [_evaluate(str(model), first, examples, asked)]
     if against is None:
         return Judgement(found)
-    second = Trained.load(against, asked.device)
+    second = load_trained(against, asked.device)
     if second.task != first.task:
         raise UsageError(
             f"{model} is for {first.task} and {against} for {second.task}; compare two of one kind"
@@ -179,24 +178,23 @@ def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluat
     task, context = TASKS.find(trained.task), trained.context
     data = task.encode(text.corpus, trained.words, context, None)
     held = task.hold(text.corpus, data, 0)
-    objective = build_objective(trained.task, trained.module).eval()
+    objective = task.objective(trained.module).eval()
     settings = ValidationTable(samples=0)
     found = measure(objective, trained, held, settings)
     skipped = _skipped(data.report)
     evaluation = Evaluation(
         name,
         text.part,
-        len(data),
+        task.count(data, trained.words),
         found.scores,
         found.confusion,
         too_long_for_loss=skipped.pop(TOO_MANY_TOKENS, 0),
         skipped=skipped,
         shortened=data.report.shortened.count,
+        unit=task.unit,
     )
-    if trained.task == "language-modeling":
-        of_text = data["text"].ids != trained.words.tokenizers.target.specials.get("end")
-        return replace(evaluation, examples=int(of_text.sum()), unit="tokens")
-    return _translated(evaluation, trained, text, asked) if trained.task == "translation" else evaluation
+    is_translation = isinstance(task, TranslationTask)
+    return _translated(evaluation, trained, text, asked) if is_translation else evaluation
 
 
 def _skipped(report: Report) -> dict[str, int]:
@@ -235,7 +233,9 @@ def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, An
     """The files given, or a part that the model's run knows."""
     run = run_of(model)
     if files:
-        return _named(files), whole(trained.task, data_as_read_by(run, files))
+        data, task = data_as_read_by(run, files), TASKS.find(trained.task)
+        check_files(trained.task, task.sources, data)
+        return _named(files), task.corpus(data)
     if run is None:
         raise UsageError(f"{model} belongs to no run, so it has no test part; name the files to score")
     recipe = run.recipe()

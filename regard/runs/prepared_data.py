@@ -11,11 +11,9 @@ from regard.errors import CheckpointError, DataError, SettingError
 from regard.inference.loading import model_folder
 from regard.model.transformer import Transformer, build_model
 from regard.runs.corpora import LABELS, Corpora, check_files
-from regard.runs.recipe import SHAPES, Recipe
-from regard.runs.tasks.measuring import TASKS
-from regard.runs.tasks.task import Held, Task
+from regard.runs.recipe import Recipe, find_task
+from regard.runs.tasks.task import EvaluationData, Task, Vocabularies
 from regard.runs.text_folder import TextFolder, key_of
-from regard.runs.trained import Vocabularies
 from regard.text.token_files import Data
 from regard.text.tokenizer import Tokenizer
 
@@ -26,7 +24,7 @@ class PreparedData:
 
     words: Vocabularies
     train: Data
-    valid: Held
+    valid: EvaluationData
     context: int
 
     def summary(self) -> list[str]:
@@ -44,13 +42,13 @@ class PreparedData:
 
 def gather(recipe: Recipe, folder: Path | None = None) -> PreparedData:
     """Read, split and encode the text of a recipe; what was learned and encoded is kept in a folder."""
-    check_files(recipe.task, recipe.data)
-    task = TASKS.find(recipe.task)
+    task = find_task(recipe.task)
+    check_files(recipe.task, task.sources, recipe.data)
     corpora = task.corpora(recipe.data, folder)
     start = read_start(recipe)
     text = None if folder is None else TextFolder(folder)
     words = _words(task, corpora, recipe, text, start)
-    context = start.config.context if start else recipe.model_config(**task.decided(words)).context
+    context = start.config.context if start else recipe.model_config(**task.sizes(words)).context
     train = _encoded("training", task, corpora.train, words, context, text)
     held = _held(task, corpora, words, context, text)
     return PreparedData(words, train, held.limited(recipe.validation.sentences), context)
@@ -62,7 +60,7 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
     Its files are read only for what is not there: a validation part without key, which is another than
     before, and token files that are lost.
     """
-    task, text = TASKS.find(recipe.task), TextFolder(folder)
+    task, text = find_task(recipe.task), TextFolder(folder)
     words = text.words()
     if words is None:
         raise DataError(f"{folder} has lost its {LABELS}; start a new run")
@@ -77,12 +75,13 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
 
 def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
     """A fresh model of the recipe's shape, or the one it starts from, with another head where need be."""
-    decided = dict(TASKS.find(recipe.task).decided(words))
+    task = find_task(recipe.task)
+    sizes = task.sizes(words)
     start = read_start(recipe)
     if start is None:
-        return build_model(recipe.model_config(**decided))
+        return build_model(recipe.model_config(**sizes))
     changes = {key: value for key, value in recipe.model.items() if key != "init_from"}
-    config = start.config.changed(**{**changes, **SHAPES[recipe.task], **decided})
+    config = start.config.changed(**{**changes, "family": task.family, "output": task.output, **sizes})
     model = build_model(config)
     try:
         load_weights(model, start.weights, None if _same_head(start, recipe, words) else "head.")
@@ -97,7 +96,7 @@ def read_start(recipe: Recipe) -> ModelFolder | None:
         return None
     start = read_folder(model_folder(recipe.starts_from))
     start.check_weights()
-    wanted = SHAPES[recipe.task]["family"]
+    wanted = find_task(recipe.task).family
     if start.config.family != wanted:
         raise SettingError(
             f"{start.path} holds a model of family {start.config.family}, "
@@ -107,7 +106,7 @@ def read_start(recipe: Recipe) -> ModelFolder | None:
 
 
 def _same_head(start: ModelFolder, recipe: Recipe, words: Vocabularies) -> bool:
-    if start.config.output != SHAPES[recipe.task]["output"]:
+    if start.config.output != find_task(recipe.task).output:
         return False
     return start.labels == words.labels
 
@@ -118,7 +117,7 @@ def _words(
     """The run's own tokenizers if it has them, else those of the model it starts from, else new ones."""
     if text is not None and (known := text.words()) is not None:
         return known
-    learned = start.tokenizers() if start else task.learn(corpora.train, recipe.tokenizer)
+    learned = start.tokenizers() if start else task.train_tokenizers(corpora.train, recipe.tokenizer)
     words = Vocabularies(learned, task.labels(corpora.train))
     if text is not None:
         text.write_words(words, corpora.split)
@@ -134,7 +133,9 @@ def _encoded(
         raise DataError(f"{part} text: {error}") from None
 
 
-def _held(task: Task, corpora: Corpora, words: Vocabularies, context: int, text: TextFolder | None) -> Held:
+def _held(
+    task: Task, corpora: Corpora, words: Vocabularies, context: int, text: TextFolder | None
+) -> EvaluationData:
     """All of the validation part, kept as text too."""
     held = task.hold(corpora.valid, _encoded("validation", task, corpora.valid, words, context, text))
     if text is not None:
@@ -144,7 +145,7 @@ def _held(task: Task, corpora: Corpora, words: Vocabularies, context: int, text:
 
 def _rebuilt(recipe: Recipe, words: Vocabularies, context: int, text: TextFolder, key: str) -> Data:
     """The training part from its files, where its token files are lost; it must be the same."""
-    task = TASKS.find(recipe.task)
+    task = find_task(recipe.task)
     made = _encoded("training", task, task.corpora(recipe.data, text.path).train, words, context, text)
     if key_of(made.identity) != key:
         raise DataError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from regard.checkpoints.format1 import FORMAT, check_format, read_recipe
 from regard.errors import SettingError, UnknownName, nearest
@@ -29,6 +29,9 @@ from regard.training.settings import (
     TrainingSettings,
     ValidationSchedule,
 )
+
+if TYPE_CHECKING:
+    from regard.runs.tasks.task import Task
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -55,18 +58,18 @@ def _first_line(path: Path) -> str:
         return file.readline().removeprefix("#").strip()
 
 
-# The model of each task; training/objectives.py has the losses.
-SHAPES: dict[str, dict[str, Any]] = {
-    "translation": dict(family="encoder-decoder", output="words"),
-    "language-modeling": dict(family="decoder-only", output="words"),
-    "masked-language-modeling": dict(family="encoder-only", output="masked"),
-    "classification": dict(family="encoder-only", output="classes"),
-}
 # Settings of ModelConfig that follow from task, tokenizer and labels.
 DECIDED = ("family", "output", "vocabulary", "target_vocabulary", "classes", "vectors")
 # Settings of ModelConfig that may differ from those of the model that training starts with.
 TUNABLE = ("dropout", "attention_dropout", "pooling")
 ARCHITECTURE_KEYS = tuple(key for key in ModelConfig.model_fields if key not in (*MODEL_KEYS, *DECIDED))
+
+
+def find_task(name: str) -> Task:
+    """The task of this name; imports torch."""
+    from regard.runs.tasks.registry import TASKS
+
+    return TASKS.find(name)
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,12 @@ class Recipe:
             if key not in (*known, "format"):
                 raise SettingError(f"unknown table [{key}]; {nearest(key, known)}")
         check_format("the recipe", values.get("format", FORMAT))
-        task = values.get("task", "none")
-        if task not in SHAPES:
-            raise SettingError(f"task ({task!r}) is not known; {nearest(task, SHAPES)}")
+        task = values.get("task")
+        if not isinstance(task, str):
+            raise SettingError(f'task ({task!r}) must be the name of a task, such as "translation"')
         tables = {name: _table(name, owner, values.get(name, {})) for name, owner in TABLES.items()}
         model = {**_model_table(values, "model"), **_model_table(values, "architecture")}
-        _check_model(task, model)
+        _check_model(find_task(task), model)
         if "init_from" in model and values.get("tokenizer"):
             key = next(iter(values["tokenizer"]))
             raise SettingError(
@@ -128,26 +131,27 @@ class Recipe:
         for table in (self.tokenizer, self.optimizer, self.schedule, self.averaging):
             table.check_names()
         self.trainer_settings()
-        augment = self.augment
-        if self.task == "masked-language-modeling" and augment.word_dropout:
-            raise SettingError(
-                "[augment] word_dropout: masked-language-modeling has its own masks; set it to 0"
-            )
-        if self.task not in ("translation", "classification") and augment.bpe_dropout:
-            raise SettingError(
-                f"[augment] bpe_dropout is for translation and classification, not {self.task}; set it to 0"
-            )
-        if augment.bpe_dropout_epochs and not augment.bpe_dropout:
+        self._check_task()
+
+    def _check_task(self) -> None:
+        task, validation = find_task(self.task), self.validation
+        for name, value in self.augment.model_dump().items():
+            if value and name not in task.augmentations:
+                raise SettingError(f"[augment] {name} is not for {self.task}; set it to 0")
+        if self.augment.bpe_dropout_epochs and not self.augment.bpe_dropout:
             raise SettingError(
                 "[augment] bpe_dropout_epochs needs bpe_dropout above 0; set bpe_dropout, or set it to 0"
             )
-        if self.task != "translation" and augment.bidirectional_epochs:
+        if validation.channel_weight and "bidirectional_epochs" not in task.augmentations:
+            raise SettingError(f"[validation] channel_weight is not for {self.task}; set it to 0")
+        if validation.monitor not in task.metrics:
+            known = ", ".join(task.metrics)
             raise SettingError(
-                f"[augment] bidirectional_epochs is for translation, not for {self.task}; set it to 0"
+                f"[validation] monitor ({validation.monitor}) must be one of {known} for {self.task}"
             )
-        if self.task != "translation" and self.validation.channel_weight:
+        if validation.monitor in ("bleu", "chrf") and not validation.sentences:
             raise SettingError(
-                f"[validation] channel_weight is for translation, not for {self.task}; set it to 0"
+                f"[validation] monitor ({validation.monitor}) needs sentences above 0; set sentences"
             )
 
     def trainer_settings(self) -> TrainingSettings:
@@ -188,13 +192,17 @@ class Recipe:
 
     def model_config(self, **decided: Any) -> ModelConfig:
         """The config of a new model: the recipe's settings, and what tokenizer and labels decided."""
-        return ModelConfig(**{**_sized(self.model), **SHAPES[self.task], **decided})
+        return ModelConfig(**{**_sized(self.model), **self._shape(), **decided})
+
+    def _shape(self) -> dict[str, str]:
+        task = find_task(self.task)
+        return {"family": task.family, "output": task.output}
 
     def _model_tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """[model] and [architecture]."""
         values = self.model
         if not self.starts_from:
-            values = _plain(self.model_config(**_placeholder_sizes(self.task)))
+            values = _plain(self.model_config(**find_task(self.task).placeholder_sizes()))
         return (
             {key: value for key, value in values.items() if key not in (*ARCHITECTURE_KEYS, *DECIDED)},
             {key: value for key, value in values.items() if key in ARCHITECTURE_KEYS},
@@ -281,7 +289,7 @@ def _model_table(values: dict[str, Any], name: str) -> dict[str, Any]:
     return table
 
 
-def _check_model(task: str, model: dict[str, Any]) -> None:
+def _check_model(task: Task, model: dict[str, Any]) -> None:
     """Refuse a size, a folder or settings of ModelConfig that cannot be."""
     start = {key: model[key] for key in ModelTable.model_fields if key in model}
     _table("model", ModelTable, start).check_names()
@@ -293,7 +301,8 @@ def _check_model(task: str, model: dict[str, Any]) -> None:
             )
         return
     try:
-        ModelConfig(**{**_sized(model), **SHAPES[task], **_placeholder_sizes(task)}).check_names()
+        shape = {"family": task.family, "output": task.output}
+        ModelConfig(**{**_sized(model), **shape, **task.placeholder_sizes()}).check_names()
     except SettingError as error:
         raise SettingError(f"[model] {error}") from None
 
@@ -303,8 +312,3 @@ def _sized(model: dict[str, Any]) -> dict[str, Any]:
     size = SIZES.find(model["size"]) if "size" in model else {}
     given = {key: value for key, value in model.items() if key != "size"}
     return {key: value for key, value in {**size, **given}.items() if key not in DECIDED}
-
-
-def _placeholder_sizes(task: str) -> dict[str, int]:
-    """Sizes that are not known yet, so that the other settings can be checked."""
-    return {"vocabulary": 8, "classes": 2} if task == "classification" else {"vocabulary": 8}

@@ -126,7 +126,7 @@ def _write_recipe(
     plain = Recipe.load(recipe, settings)
     files = ("source", "tsv", "text", "labelled")
     if all(getattr(plain.data, name) is None for name in files):
-        small = merged(small_settings(plain.task), {"data": builtin_data(plain.task, folder)})
+        small = merged(small_settings(), {"data": builtin_data(plain.task, folder)})
         settings = merged(small, settings)
     length = {
         "training": {"steps": steps},

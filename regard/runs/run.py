@@ -23,21 +23,19 @@ from regard.runs.identity import Digests, Identity, TextIdentity, file_digests, 
 from regard.runs.machine import facts, settle
 from regard.runs.metrics import MetricsFile, read_metrics
 from regard.runs.prepared_data import PreparedData, gather, gather_again, make_model, read_start
-from regard.runs.recipe import Recipe
+from regard.runs.recipe import Recipe, find_task
 from regard.runs.report import write_report
 from regard.runs.run_folder import RunFolder, claimed, find_run, free_name, full_disk_told
-from regard.runs.tasks.measuring import TASKS
 from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
 from regard.runs.text_folder import key_of
 from regard.runs.toml import merged
-from regard.runs.validation import build_validate, check_watched
+from regard.runs.validation import build_validate
 from regard.text.augment.bidirectional import Bidirectional
 from regard.text.augment.bpe_dropout import BPEDropout
 from regard.text.augment.word_dropout import WordDropout
 from regard.text.lines import Paths
 from regard.training.checkpoint_manager import CheckpointManager, megabytes
 from regard.training.events import Event, Observer, Resumed, Saved
-from regard.training.objectives import build_objective
 from regard.training.state import COPIES, Changes, read_config, seed_everything
 from regard.training.trainer import Outcome, Trainer
 
@@ -148,8 +146,7 @@ def resume(
 
 def prepare(recipe: Recipe, out: Path) -> Prepared:
     """Read the text, learn the tokenizer and build the model of a new run; what cannot work is refused."""
-    check_files(recipe.task, recipe.data)
-    check_watched(recipe)
+    check_files(recipe.task, find_task(recipe.task).sources, recipe.data)
     read_start(recipe)
     recipe = _settled(recipe)
     with full_disk_told(out, lambda: _room_needed(recipe)), claimed(out) as folder:
@@ -236,9 +233,8 @@ def _nothing() -> None:
 def _room_needed(recipe: Recipe) -> str:
     """How much a run writes before its first step and with its first checkpoint; the text may be smaller."""
     start = read_start(recipe)
-    shape = {"vocabulary": recipe.tokenizer.vocabulary}
-    shape |= {"classes": 2} if recipe.task == "classification" else {}
-    model = build_model(start.config if start else recipe.model_config(**shape), device="meta")
+    sizes = {**find_task(recipe.task).placeholder_sizes(), "vocabulary": recipe.tokenizer.vocabulary}
+    model = build_model(start.config if start else recipe.model_config(**sizes), device="meta")
     checkpoint = COPIES * sum(weight.nbytes for weight in stored_weights(model).values())
     text = sum(path.stat().st_size for path in data_files(recipe.data))
     return f"encoded text needs about {megabytes(text)} and a checkpoint up to {megabytes(checkpoint)}"
@@ -295,14 +291,13 @@ def _trainer(
     config: ModelConfig | None = None,
 ) -> Trainer:
     """A Trainer with a new model, or with one of that config, whose weights are in a checkpoint."""
-    training, augment, words = recipe.training, recipe.augment, material.words
+    task, training, augment = find_task(recipe.task), recipe.training, recipe.augment
+    words = material.words
     seed_everything(training.seed)
     model = (make_model(recipe, words) if config is None else build_model(config)).to(training.device)
     train, valid = (key_of(data.identity) for data in (material.train, material.valid.data))
     identity = Identity(recipe, TextIdentity(train, valid, files))
-    batches = TASKS.find(recipe.task).batches(
-        material.train, words, material.context, training.step_tokens, training.seed
-    )
+    batches = task.batches(material.train, words, material.context, training.step_tokens, training.seed)
     longest, epochs = material.context - 1, augment.bpe_dropout_epochs
     augmentations = [
         BPEDropout(augment.bpe_dropout, words.tokenizers, longest, training.seed, epochs),
@@ -310,14 +305,14 @@ def _trainer(
         WordDropout(augment.word_dropout, words.tokenizers, training.seed),
     ]
     return Trainer(
-        build_objective(recipe.task, model, training.label_smoothing, training.r_drop),
+        task.objective(model, training.label_smoothing, training.r_drop),
         batches.augmented(augmentations),
         recipe.trainer_settings(),
         out=folder.path,
         validate=build_validate(recipe, material),
         tokenizers=words.tokenizers,
         task=recipe.task,
-        extra=words.to_json(),
+        extra=words.as_dict(),
         run=identity.to_json(),
     )
 

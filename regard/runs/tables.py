@@ -179,10 +179,10 @@ class AugmentTable(Settings):
 class ValidationTable(ValidationSchedule):
     """[validation]: when the model is validated, what is measured, and which metric chooses the best."""
 
-    monitor: Literal["loss", "bleu", "chrf", "accuracy"] = "loss"
-    """The metric by which the best checkpoint is chosen.
+    monitor: str = "loss"
+    """The metric by which the best checkpoint is chosen: `loss`, or another metric of the task.
 
-    BLEU and chrF are for `translation`, accuracy for `masked-language-modeling` and `classification`.
+    `bleu` and `chrf` are for `translation`, `accuracy` for `masked-language-modeling` and `classification`.
     """
     sentences: Annotated[int, Field(ge=0)] = 500
     """Largest number of validation sentences that are translated for BLEU and chrF; 0 translates none.

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.runs.corpora import HELD_OUT, LABELS, parallel
-from regard.runs.recipe import Recipe
-from regard.runs.tasks.measuring import TASKS
-from regard.runs.tasks.task import Held
-from regard.runs.trained import Vocabularies
+from regard.runs.corpora import HELD_OUT, LABELS
+from regard.runs.recipe import Recipe, find_task
+from regard.runs.tasks.task import EvaluationData, Vocabularies
 from regard.text.corpus import Pair
 from regard.text.splitting import ValidationSplit
 from regard.text.token_files import Data, open_stored, stored_keys
@@ -54,7 +52,7 @@ class TextFolder:
     def part(self, key: str, recipe: Recipe, context: int) -> Data | None:
         """The part whose token files have this key; None where they are lost or damaged."""
         stored = open_stored(self.tokens, key)
-        return None if stored is None else TASKS.find(recipe.task).reopen(stored, recipe.data, context)
+        return None if stored is None else find_task(recipe.task).reopen(stored, recipe.data, context)
 
     def other_key(self, train: str, report: Any) -> str | None:
         """The key of the validation part in a run that did not note it; `report` tells between several."""
@@ -64,7 +62,7 @@ class TextFolder:
             keys = [key for key, data in opened.items() if data and data.report.as_dict() == report]
         return keys[0] if len(keys) == 1 else None
 
-    def write_validation(self, held: Held) -> None:
+    def write_validation(self, held: EvaluationData) -> None:
         """Keep the validation part as text."""
         told = {
             "key": key_of(held.data.identity),
@@ -73,15 +71,17 @@ class TextFolder:
         }
         (self.path / VALIDATION).write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
 
-    def validation(self, data: Data, recipe: Recipe, words: Vocabularies) -> Held:
+    def validation(self, data: Data, recipe: Recipe, words: Vocabularies) -> EvaluationData:
         """The validation part with its text, which a run of an earlier version has only in its files."""
         try:
             told = json.loads((self.path / VALIDATION).read_bytes())
             if told["key"] == key_of(data.identity):
-                return Held(data, [Pair(*texts) for texts in told["examples"]], int(told["characters"]))
+                return EvaluationData(
+                    data, [Pair(*texts) for texts in told["examples"]], int(told["characters"])
+                )
         except (OSError, LookupError, TypeError, ValueError):
             pass  # it is lost, or of another version
-        held = _from_files(data, recipe, words, self.path)
+        held = find_task(recipe.task).hold_again(data, recipe.data, words, self.path)
         self.write_validation(held)
         return held
 
@@ -89,13 +89,3 @@ class TextFolder:
 def key_of(identity: str) -> str:
     """The key of the token files that a data set was made of."""
     return identity.partition(" ")[0]
-
-
-def _from_files(data: Data, recipe: Recipe, words: Vocabularies, folder: Path) -> Held:
-    """The text of a validation part whose ids are known."""
-    if recipe.task == "translation":
-        return TASKS.find("translation").hold(parallel(recipe.data, folder).valid, data)
-    if recipe.task == "language-modeling":
-        tokenizer = words.tokenizers.target
-        return Held(data, characters=sum(len(tokenizer.decode(ids)) for ids in data["text"]))
-    return Held(data)

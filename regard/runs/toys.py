@@ -1,4 +1,4 @@
-"""Tasks whose right answers are known: copy a sequence, or sort it."""
+"""Toy data with known answers: copy a sequence, or sort it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from regard.registry import Registry
+from regard.runs.recipe import find_task
 
 SIGNS = [chr(ord("a") + number) for number in range(10)]
 
@@ -28,11 +29,11 @@ def write_toy(
 
 
 def builtin_data(task: str, folder: Path) -> dict[str, str]:
-    """Files of a toy that this task can learn from, as the [data] table names them."""
-    files = write_toy(folder)
-    if task == "translation":
+    """Files for this task, by their names in [data]."""
+    files, sources = write_toy(folder), find_task(task).sources
+    if ("source", "target") in sources:
         return files
-    if task in ("language-modeling", "masked-language-modeling"):
+    if ("text",) in sources:
         return {"text": files["source"]}
     rows = Path(files["source"]).read_text(encoding="utf-8").split("\n")[:-1]
     table = folder / "first.tsv"
@@ -40,13 +41,12 @@ def builtin_data(task: str, folder: Path) -> dict[str, str]:
     return {"labelled": str(table)}
 
 
-def small_settings(task: str) -> dict[str, Any]:
-    """What makes any recipe quick enough for a toy, with everything random still in it."""
+def small_settings() -> dict[str, Any]:
+    """Settings that make any recipe small; dropout stays on."""
     model = {"layers": 2, "width": 64, "heads": 4, "feed_forward_width": 128, "context": 32, "dropout": 0.1}
     data = {"validation_split": 0.05, "max_validation_examples": 100}
-    columns = {"text_column": "text", "label_column": "label"} if task == "classification" else {}
     return {
-        "data": {**data, **columns},
+        "data": data,
         "tokenizer": {"kind": "word", "vocabulary": 32},
         "model": model,
         "training": {"batch_tokens": 256, "gradient_accumulation": 2},

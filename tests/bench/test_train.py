@@ -12,7 +12,7 @@ from regard.bench.shapes import LANGUAGE_MODELS, PAD, TRANSLATION, translation_b
 from regard.model.config import ModelConfig
 from regard.model.masks import Mask
 from regard.model.transformer import build_model, count_parameters
-from regard.training.objectives import build_objective
+from regard.training.objectives import Translation
 
 
 def test_the_plain_gpt_has_our_size_and_so_has_gpt2_with_its_tied_head():
@@ -42,7 +42,7 @@ def test_our_objective_has_the_loss_that_a_peer_has():
     config = ModelConfig.named("tiny", vocabulary=60, layers=1, dropout=0.0)
     batch = translation_batch(60, sentences=7)
     parallel = bench._parallel(batch)
-    objective = build_objective("translation", build_model(config), bench.SMOOTHING).train()
+    objective = Translation(build_model(config), bench.SMOOTHING).train()
     loss, count = objective(parallel)
     mask = torch.from_numpy(parallel.source_keys)
     assert (torch.from_numpy(parallel.target_in)[:, 0] == bench.START).all()

@@ -28,7 +28,7 @@ def _small_run(task: str, folder: Path, name: str = "run", steps: int = 4, **cha
         "checkpoints": {"save_every": 2},
         "validation": {"validate_every": 2},
     }
-    settings = merged(merged(small_settings(task), lengths), changes)
+    settings = merged(merged(small_settings(), lengths), changes)
     files = builtin_data(task, folder)
     with no_pictures():
         return train(RECIPES[task], **files, out=folder / name, settings=settings, show=False)  # pyright: ignore[reportArgumentType]

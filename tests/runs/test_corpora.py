@@ -15,7 +15,7 @@ from regard.runs.recipe import Recipe
 from regard.runs.run import prepare, resume
 from regard.runs.run_folder import RunFolder
 from regard.runs.tables import DataTable
-from regard.runs.tasks.measuring import TASKS
+from regard.runs.tasks.registry import TASKS
 from regard.runs.toml import merged
 from regard.runs.toys import small_settings
 from regard.text.splitting import ValidationSplit
@@ -69,7 +69,7 @@ def test_a_run_of_an_earlier_version_keeps_what_it_held_out(objective, small_run
 def test_many_translations_of_few_sources_are_mostly_trained_on(tmp_path):
     sides = {"source": lambda n: f"source {n % 100}", "target": lambda n: f"target {n}"}
     files = {name: write(tmp_path / name, [line(n) for n in range(2000)]) for name, line in sides.items()}
-    recipe = Recipe.load("translation", merged(small_settings("translation"), {"data": files}))
+    recipe = Recipe.load("translation", merged(small_settings(), {"data": files}))
     facts = RunFolder(prepare(recipe, tmp_path / "run").folder.path).facts()
     assert 20 <= facts["valid"]["kept"] <= 100
     assert facts["train"]["kept"] + facts["valid"]["kept"] == 2000
@@ -81,7 +81,7 @@ def test_a_label_with_one_example_is_trained_on(rare, tmp_path):
     for place, most in ((0, 1000), (30, 1000), (60, 2)):
         table = write(tmp_path / "a.tsv", ["text\tlabel", *rows[:place], f"{rare}\trare", *rows[place:]])
         changes = {"data": {"labelled": table, "validation_split": 0.4, "max_validation_examples": most}}
-        recipe = Recipe.load("classification", merged(small_settings("classification"), changes))
+        recipe = Recipe.load("classification", merged(small_settings(), changes))
         run = prepare(recipe, tmp_path / f"run{place}")
         assert run.material.words.labels == ("0", "1", "rare")
         assert 2 in run.material.train["label"].ids

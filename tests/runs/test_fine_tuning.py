@@ -12,8 +12,8 @@ from regard.errors import CheckpointError, SettingError
 from regard.runs.prepared_data import make_model
 from regard.runs.recipe import Recipe
 from regard.runs.run import resume, train
+from regard.runs.tasks.registry import load_trained
 from regard.runs.toys import builtin_data
-from regard.runs.trained import Trained
 
 
 def tuned(small, folder, steps=2, backbone_lr_scale=1.0, **training):
@@ -31,7 +31,7 @@ def test_another_head_stands_on_the_same_body(small, tmp_path):
     recipe = Recipe.load(
         "classification", {"model": {"init_from": str(small["masked-language-modeling"].folder)}}
     )
-    model = make_model(recipe, Trained.load(small["classification"].folder).words)
+    model = make_model(recipe, load_trained(small["classification"].folder).words)
     before = small["masked-language-modeling"].model.model.state_dict()
     assert (model.config.output, model.config.classes) == ("classes", 10)
     after = model.state_dict()
@@ -66,7 +66,7 @@ def test_a_slower_body_moves_less(small, tmp_path):
 def test_the_same_objective_and_labels_keep_their_head(small):
     run = small["classification"]
     recipe = Recipe.load("classification", {"model": {"init_from": str(run.folder / "model")}})
-    model = make_model(recipe, Trained.load(run.folder).words)
+    model = make_model(recipe, load_trained(run.folder).words)
     assert torch.equal(model.head.classify.weight, run.model.model.head.classify.weight)
 
 
@@ -103,7 +103,7 @@ def test_a_run_goes_on_after_the_model_it_started_from_has_moved(small_run, tmp_
 def test_labels_of_other_names_get_another_head(small):
     run = small["classification"]
     recipe = Recipe.load("classification", {"model": {"init_from": str(run.folder / "model")}})
-    words = Trained.load(run.folder).words
+    words = load_trained(run.folder).words
     renamed = replace(words, labels=tuple(f"other {label}" for label in words.labels))
     reordered = replace(words, labels=words.labels[::-1])
     for other in (renamed, reordered):

@@ -70,7 +70,7 @@ def test_some_settings_may_change_and_no_others():
 
 def test_the_manual_lists_what_may_change():
     text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    section = text.split("## Going on")[1].split("\n## ")[0]
+    section = text.split("## Resuming")[1].split("\n## ")[0]
     listed = set(re.findall(r"`((?:data|training|optimizer|schedule|checkpoints|validation)\.\w+)`", section))
     assert listed == {f"{table}.{key}" for table, keys in RESUMABLE.items() for key in keys}
 
@@ -125,7 +125,7 @@ def test_nothing_is_logged_where_nothing_changed(run):
 def test_another_metric_starts_a_new_best(run, caplog):
     with caplog.at_level(logging.INFO, "regard.training"):
         again = resume(run, {"training": {"steps": 8}, "validation": {"monitor": "bleu"}}, show=False)
-    assert "does not count any more: validation.monitor 'loss', now 'bleu'" in caplog.text
+    assert "is not comparable any more: validation.monitor 'loss', now 'bleu'" in caplog.text
     events = [event for event in read_metrics(run / "metrics.jsonl") if event["event"] == "validation"]
     again_at = [event for event in events if event["step"] == 4]  # the step it went on from
     assert [(event["watched"], event["is_best"]) for event in again_at] == [("bleu", True)]

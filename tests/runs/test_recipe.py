@@ -121,7 +121,7 @@ def test_set_replaces_a_setting_and_bare_words_are_strings():
         ("model.residual=pre", r"\[model\] residual belongs to \[architecture\]"),
         ("training.name=adamw", r"name belongs to \[optimizer\] or \[schedule\] or \[averaging\]"),
         ("training.rate=1", r"\[training\] unknown setting 'rate'"),
-        ("task=translate", r"task \('translate'\) is not known; did you mean translation\?"),
+        ("task=translate", r"unknown task 'translate'; did you mean translation\?"),
         ("training=3", r"\[training\] must be a table"),
         ("model=3", r"\[model\] must be a table"),
         ("data.columns=[1]", r"columns \(\[1\]\) must be two"),

@@ -29,11 +29,11 @@ from regard.runs.recipe import Recipe
 from regard.runs.run import finish, prepare, resume, train
 from regard.runs.run_folder import free_name
 from regard.runs.tables import ValidationTable
-from regard.runs.tasks.task import Held
+from regard.runs.tasks.registry import load_trained
+from regard.runs.tasks.task import EvaluationData, Trained, Vocabularies
 from regard.runs.tasks.translation import TranslationTask
 from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings, write_toy
-from regard.runs.trained import Trained, Vocabularies
 from regard.text.corpus import Pair
 from regard.text.splitting import ValidationSplit
 from regard.text.token_files import Data, Sequences
@@ -54,7 +54,7 @@ def test_a_run_keeps_everything_about_itself(each):
 
 
 def test_the_model_of_a_run_is_the_one_in_its_folder(each):
-    again = Trained.load(each.folder)
+    again = load_trained(each.folder)
     assert again.task == each.recipe.task == read_folder(each.folder / "model").task
     for name, weight in each.model.model.state_dict().items():
         assert torch.equal(weight, again.module.state_dict()[name])
@@ -84,8 +84,8 @@ def test_a_model_without_capital_letters_is_validated_without(monkeypatch):
     def found(lowercase):
         words = Tokenizer.train(["a b c d e f A B C D E F"], kind="word", lowercase=lowercase)
         trained = Trained(nn.Identity(), Vocabularies(Tokenizers.joint(words)), "translation")  # pyright: ignore[reportArgumentType]
-        held = Held(Data({"source": Sequences.of([[1]])}), pairs)
-        return TranslationTask().judge(trained, held, ValidationTable()).values()
+        held = EvaluationData(Data({"source": Sequences.of([[1]])}), pairs)
+        return TranslationTask().measure(trained, held, ValidationTable()).values()
 
     assert found(lowercase=True) == {"bleu": pytest.approx(100), "chrf": pytest.approx(100)}
     assert found(lowercase=False)["bleu"] < 10
@@ -117,7 +117,7 @@ def test_a_tokenizer_is_learned_on_the_training_part_alone(tmp_path):
         target=tmp_path / "a",
         out=tmp_path / "run",
         settings={
-            **small_settings("translation"),
+            **small_settings(),
             "tokenizer": {"kind": "word", "vocabulary": 100},
             "training": {"steps": 1, "batch_tokens": 64},
         },
@@ -136,7 +136,7 @@ def test_separate_vocabularies_work_and_are_kept(tmp_path, small_run):
         "translation", tmp_path, steps=2, tokenizer={"joint": False}, architecture={"share_embeddings": True}
     )
     assert not run.model.tokenizers.are_joint
-    assert not Trained.load(run.folder).module.config.share_embeddings
+    assert not load_trained(run.folder).module.config.share_embeddings
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, small_run):
@@ -151,7 +151,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path, 
 
 def test_an_option_of_train_is_a_setting_of_the_recipe(tmp_path):
     files = builtin_data("language-modeling", tmp_path)
-    settings = {**small_settings("language-modeling"), "training": {"steps": 1, "batch_tokens": 64}}
+    settings = {**small_settings(), "training": {"steps": 1, "batch_tokens": 64}}
     run = regard.train(
         "language-model",
         text=files["text"],
@@ -326,7 +326,7 @@ def test_changed_text_is_noticed_on_resume(tmp_path, small_run):
 
 def refuse(tmp_path, kind, match, recipe="translation", **arguments):
     with pytest.raises(kind, match=match) as error:
-        train(recipe, out=tmp_path / "run", settings=small_settings("translation"), show=False, **arguments)
+        train(recipe, out=tmp_path / "run", settings=small_settings(), show=False, **arguments)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
 
@@ -364,9 +364,7 @@ def test_too_little_text_and_one_label_are_refused(tmp_path):
 def test_a_figure_that_is_never_measured_cannot_be_the_best(tmp_path):
     files = builtin_data("language-modeling", tmp_path)
     settings = {"validation": {"monitor": "bleu"}}
-    with pytest.raises(
-        SettingError, match=r"validation.monitor \(bleu\) must be one of loss for language-modeling"
-    ):
+    with pytest.raises(SettingError, match=r"monitor \(bleu\) must be one of loss for language-modeling"):
         train("language-model", **files, out=tmp_path / "run", settings=settings, show=False)
 
 
@@ -381,9 +379,7 @@ def test_a_folder_that_exists_or_cannot_be_written_is_refused(tmp_path, small):
 
 @pytest.fixture
 def writing(tmp_path) -> Recipe:
-    settings = merged(
-        small_settings("language-modeling"), {"data": builtin_data("language-modeling", tmp_path)}
-    )
+    settings = merged(small_settings(), {"data": builtin_data("language-modeling", tmp_path)})
     return Recipe.load("language-model", settings)
 
 
@@ -495,7 +491,7 @@ def test_two_writers_on_one_run_do_not_meet(tmp_path, small_run):
 def test_the_model_of_a_run_is_its_best_and_not_its_last(tmp_path, small_run, monkeypatch, average):
     found = iter([3.0, 1.0, 2.0])  # of the validations at steps 2, 4 and 6
     monkeypatch.setattr(
-        "regard.runs.validation._told", lambda *_: Validation({"loss": next(found)}, samples=["x"])
+        "regard.runs.validation._as_validation", lambda *_: Validation({"loss": next(found)}, samples=["x"])
     )
     averaging, checkpoints = {"name": average, "ema_decay": 0.5}, {"keep_checkpoints": 5}
     run = small_run("translation", tmp_path, steps=6, averaging=averaging, checkpoints=checkpoints)

@@ -16,11 +16,10 @@ from regard.runs.recipe import Recipe
 from regard.runs.run import prepare
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
 from regard.runs.tasks import language_modeling, translation
-from regard.runs.tasks.measuring import TASKS
-from regard.runs.tasks.task import Held
+from regard.runs.tasks.registry import TASKS, load_trained
+from regard.runs.tasks.task import EvaluationData
 from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings
-from regard.runs.trained import Trained
 from regard.training.settings import ValidationSchedule
 
 from .conftest import RECIPES
@@ -43,7 +42,7 @@ def files(tmp_path) -> dict[str, str]:
 
 def read(objective: str, data: dict[str, Any], **changes: Any) -> PreparedData:
     """The text of a recipe as a run takes it, with some settings."""
-    small = merged(small_settings(objective), {"data": data})
+    small = merged(small_settings(), {"data": data})
     return gather(Recipe.load(RECIPES[objective], merged(small, changes)))
 
 
@@ -242,10 +241,10 @@ def judge(run: Any, module: Any, function: str, monkeypatch, **settings: Any) ->
         raise Heard(*asked)
 
     monkeypatch.setattr(module, function, listen)
-    trained = Trained.load(run.folder)
-    held = Held(data=None, examples=[type("Pair", (), {"source": "a b", "target": "b a"})])  # pyright: ignore
+    trained = load_trained(run.folder)
+    held = EvaluationData(data=None, examples=[type("Pair", (), {"source": "a b", "target": "b a"})])  # pyright: ignore
     with pytest.raises(Heard) as heard:
-        TASKS.find(trained.task).judge(trained, held, ValidationTable(**settings))
+        TASKS.find(trained.task).measure(trained, held, ValidationTable(**settings))
     return heard.value.args
 
 
@@ -266,7 +265,7 @@ def test_a_translation_is_searched_for_as_asked(small, monkeypatch):
     ],
 )
 def test_a_way_back_that_cannot_be_is_refused_before_training(tmp_path, changes, line):
-    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    small = merged(small_settings(), {"data": builtin_data("translation", tmp_path)})
     with pytest.raises(SettingError, match=line):
         prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run")
 
@@ -283,9 +282,9 @@ def test_as_many_samples_as_were_asked_for(small_run, tmp_path):
         tmp_path,
         validation={"samples": 2, "prompt": "a b", "sample_tokens": 3, "temperature": 0},
     )
-    trained = Trained.load(run.folder)
-    held = Held(data=None)  # pyright: ignore[reportArgumentType]
-    found = TASKS.find("language-modeling").judge(trained, held, run.recipe.validation)
+    trained = load_trained(run.folder)
+    held = EvaluationData(data=None)  # pyright: ignore[reportArgumentType]
+    found = TASKS.find("language-modeling").measure(trained, held, run.recipe.validation)
     assert len(found.samples) == 2
     assert isinstance(run.model, Writer)
     greedy = run.model.complete("a b", temperature=0, max_tokens=3).text
@@ -300,9 +299,9 @@ def test_what_a_run_decides_of_training_reaches_the_trainer(objective, tmp_path)
         "label_smoothing": 0.3, "batch_tokens": 32, "gradient_accumulation": 3, "seed": 5, "steps": 7
     }  # fmt: skip
     changes = {"training": training, "optimizer": {"backbone_lr_scale": 0.5}}
-    small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
+    small = merged(small_settings(), {"data": builtin_data(objective, tmp_path)})
     trainer = prepare(Recipe.load(RECIPES[objective], merged(small, changes)), tmp_path / "run").trainer
-    assert trainer.module.smoothing == 0.3
+    assert trainer.module.loss.label_smoothing == 0.3
     source = trainer.source.state()
     assert (source["tokens"], source["seed"]) == (96, 5)
     assert (trainer.settings.steps, trainer.settings.optimizer.backbone_lr_scale) == (7, 0.5)
@@ -310,7 +309,7 @@ def test_what_a_run_decides_of_training_reaches_the_trainer(objective, tmp_path)
 
 @pytest.mark.parametrize("objective", ["translation", "language-modeling", "classification"])
 def test_tokens_are_hidden_from_what_is_trained_on(objective, tmp_path):
-    small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
+    small = merged(small_settings(), {"data": builtin_data(objective, tmp_path)})
     recipe = Recipe.load(RECIPES[objective], merged(small, {"augment": {"word_dropout": 0.5}}))
     run = prepare(recipe, tmp_path / "run")
     mask = run.material.words.tokenizers.source.mask
@@ -320,13 +319,13 @@ def test_tokens_are_hidden_from_what_is_trained_on(objective, tmp_path):
 
 
 def test_a_masked_model_hides_nothing_more():
-    with pytest.raises(SettingError, match="word_dropout: masked-language-modeling has its own masks"):
+    with pytest.raises(SettingError, match="word_dropout is not for masked-language-modeling"):
         Recipe.load("masked-language-model", {"augment": {"word_dropout": 0.1}})
 
 
 @pytest.mark.parametrize("objective", ["translation", "classification"])
 def test_what_is_trained_on_is_respelled(objective, tmp_path):
-    small = merged(small_settings(objective), {"data": builtin_data(objective, tmp_path)})
+    small = merged(small_settings(), {"data": builtin_data(objective, tmp_path)})
 
     def tokens_of_a_text(share, name):
         changes = {"augment": {"bpe_dropout": share}, "tokenizer": {"kind": "bpe", "vocabulary": 300}}
@@ -339,7 +338,7 @@ def test_what_is_trained_on_is_respelled(objective, tmp_path):
 
 
 def test_the_last_epochs_are_spelled_as_learned(tmp_path):
-    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    small = merged(small_settings(), {"data": builtin_data("translation", tmp_path)})
     changes = {
         "augment": {"bpe_dropout": 0.5, "bpe_dropout_epochs": 1},
         "tokenizer": {"kind": "bpe", "vocabulary": 300},
@@ -356,12 +355,12 @@ def test_epochs_of_respelling_need_a_share():
 
 @pytest.mark.parametrize("objective", ["masked-language-modeling", "language-modeling"])
 def test_other_objectives_do_not_respell(objective):
-    with pytest.raises(SettingError, match=f"bpe_dropout is for .*, not {objective}"):
+    with pytest.raises(SettingError, match=f"bpe_dropout is not for {objective}"):
         Recipe.load(RECIPES[objective], {"augment": {"bpe_dropout": 0.1}})
 
 
 def test_pairs_are_learned_both_ways(tmp_path):
-    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    small = merged(small_settings(), {"data": builtin_data("translation", tmp_path)})
     recipe = Recipe.load("translation", merged(small, {"augment": {"bidirectional_epochs": 1}}))
     run = prepare(recipe, tmp_path / "run")
     counts = [sum(batch.rows for batch in run.trainer.source) for _ in range(2)]
@@ -374,9 +373,9 @@ def test_pairs_are_learned_both_ways(tmp_path):
 
 @pytest.mark.parametrize("objective", ["masked-language-modeling", "language-modeling", "classification"])
 def test_other_objectives_have_one_way_alone(objective):
-    with pytest.raises(SettingError, match=f"bidirectional_epochs is for translation, not for {objective}"):
+    with pytest.raises(SettingError, match=f"bidirectional_epochs is not for {objective}"):
         Recipe.load(RECIPES[objective], {"augment": {"bidirectional_epochs": 1}})
-    with pytest.raises(SettingError, match=f"channel_weight is for translation, not for {objective}"):
+    with pytest.raises(SettingError, match=f"channel_weight is not for {objective}"):
         Recipe.load(RECIPES[objective], {"validation": {"channel_weight": 0.1}})
 
 
@@ -389,7 +388,7 @@ def test_pairs_are_turned_round_for_epochs_or_always(epochs):
 
 
 def test_r_drop_reaches_the_loss(tmp_path):
-    small = merged(small_settings("translation"), {"data": builtin_data("translation", tmp_path)})
+    small = merged(small_settings(), {"data": builtin_data("translation", tmp_path)})
     changes = {"training": {"r_drop": 2.5}, "model": {"dropout": 0.1}}
     run = prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run")
     assert run.trainer.module.loss.r_drop == 2.5

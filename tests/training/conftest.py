@@ -7,6 +7,12 @@ import pytest
 
 from regard.model.config import ModelConfig
 from regard.text.collate import LabelledBatch, MaskedBatch, ParallelBatch, TextBatch, pad, token_mask
+from regard.training.objectives import (
+    Classification,
+    LanguageModeling,
+    MaskedLanguageModeling,
+    Translation,
+)
 
 PAD, START, END, WORDS = 0, 1, 2, 20
 
@@ -49,6 +55,12 @@ def labelled(count: int = 8, seed: int = 0) -> LabelledBatch:
     return LabelledBatch(pad(texts, PAD), token_mask(texts), np.arange(count) % 3)
 
 
+OBJECTIVES = {
+    "translation": Translation,
+    "language-modeling": LanguageModeling,
+    "masked-language-modeling": MaskedLanguageModeling,
+    "classification": Classification,
+}
 KINDS = {
     "translation": (parallel, {}),
     "language-modeling": (text, dict(family="decoder-only")),

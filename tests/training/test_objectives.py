@@ -9,21 +9,21 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.errors import SettingError, UnknownName
+from regard.errors import SettingError
 from regard.model.masks import Mask
 from regard.model.transformer import build_model
 from regard.training import loss as losses
 from regard.training.loss import CrossEntropyLoss, cross_entropy, observed_cross_entropy
-from regard.training.objectives import build_objective
+from regard.training.objectives import Translation
 
-from .conftest import KINDS, labelled, masked, parallel, text, tiny
+from .conftest import KINDS, OBJECTIVES, labelled, masked, parallel, text, tiny
 
 
 def make(kind: str, smoothing: float = 0.1, **changes):
     torch.manual_seed(1)
     batch, config = KINDS[kind]
     model = build_model(tiny(**config, **changes))
-    return build_objective(kind, model, smoothing), batch()
+    return OBJECTIVES[kind](model, smoothing), batch()
 
 
 def plainly(kind: str, model, batch) -> tuple[torch.Tensor, np.ndarray]:
@@ -149,17 +149,13 @@ def test_without_training_one_pass_is_made(kind):
 def test_r_drop_needs_dropout(kind):
     config = KINDS[kind][1]
     with pytest.raises(SettingError, match="needs dropout"):
-        build_objective(kind, build_model(tiny(**config, dropout=0.0)), r_drop=1.0)
-    assert build_objective(kind, build_model(tiny(**config, dropout=0.1)), r_drop=1.0).loss.r_drop == 1.0
+        OBJECTIVES[kind](build_model(tiny(**config, dropout=0.0)), r_drop=1.0)
+    assert OBJECTIVES[kind](build_model(tiny(**config, dropout=0.1)), r_drop=1.0).loss.r_drop == 1.0
 
 
-def test_an_objective_says_which_model_it_needs():
-    with pytest.raises(SettingError, match="language-modeling needs a model of family decoder-only"):
-        build_objective("language-modeling", build_model(tiny()))
-    with pytest.raises(UnknownName, match="did you mean translation"):
-        build_objective("translating", build_model(tiny()))
+def test_label_smoothing_is_below_1():
     with pytest.raises(SettingError, match="smoothing"):
-        build_objective("translation", build_model(tiny()), 1.0)
+        Translation(build_model(tiny()), 1.0)
 
 
 def test_labels_are_smoothed_over_classes():

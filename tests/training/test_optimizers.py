@@ -14,7 +14,6 @@ from torch import nn
 from regard.errors import SettingError, TrainingError, UnknownName
 from regard.model.transformer import build_model
 from regard.training.muon import COEFFICIENTS, Muon, orthogonalise
-from regard.training.objectives import build_objective
 from regard.training.optimizers import (
     build_optimizer,
     freeze,
@@ -26,12 +25,12 @@ from regard.training.optimizers import (
 from regard.training.settings import TrainingSettings
 
 from . import toy
-from .conftest import KINDS, parallel, tiny
+from .conftest import KINDS, OBJECTIVES, parallel, tiny
 
 
 def objective(kind="translation", **changes):
     torch.manual_seed(3)
-    return build_objective(kind, build_model(tiny(**KINDS[kind][1], **changes)))
+    return OBJECTIVES[kind](build_model(tiny(**KINDS[kind][1], **changes)))
 
 
 def with_gradients(module: nn.Module, seed: int = 0) -> nn.Module:

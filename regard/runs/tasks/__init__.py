@@ -1,1 +1,1 @@
-"""What each objective asks of a run: its text, its batches, and how its results are measured."""
+"""The tasks of recipes: the data, batches, loss and metrics of each."""

@@ -1,8 +1,8 @@
-"""Classification: texts with labels, judged by how many get the right one."""
+"""Classification: the label of a text, measured by accuracy."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,76 +11,83 @@ import torch
 
 from regard.errors import DataError
 from regard.model.masks import Mask
-from regard.runs.corpora import Corpora, labelled
-from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
-from regard.runs.tasks.task import SCORING_TOKENS, Findings, Held, Sample, device_of, learn_one
-from regard.runs.trained import Trained, Vocabularies
+from regard.runs.corpora import Corpora, labelled, labelled_part
+from regard.runs.tables import DataTable, ValidationTable
+from regard.runs.tasks.task import (
+    EvaluationData,
+    Measurement,
+    Sample,
+    Task,
+    Trained,
+    Vocabularies,
+    device_of,
+)
 from regard.text.batches import Batches, labelled_batches
 from regard.text.collate import LabelledBatch
-from regard.text.corpus import Example, label_names
+from regard.text.corpus import Example, LabelledText, label_names
 from regard.text.encoding import encode_labelled
 from regard.text.scores import accuracy, confusion
 from regard.text.splitting import Corpus
 from regard.text.token_files import Data
-from regard.text.tokenizer import Tokenizers
+from regard.training.objectives import Classification
 
 
-class ClassificationTask:
-    """See Task."""
+class ClassificationTask(Task):
+    """Predict the label of a text."""
+
+    family = "encoder-only"
+    output = "classes"
+    loss = Classification
+    sources = (("labelled",),)
+    metrics = ("loss", "accuracy")
+    augmentations = ("word_dropout", "bpe_dropout", "bpe_dropout_epochs")
+    has_perplexity = False
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
-        """Rows of a table."""
+        """Texts with labels."""
         return labelled(data, folder)
 
-    def learn(self, corpus: Corpus[Example], settings: TokenizerTable) -> Tokenizers:
-        """One tokenizer."""
-        return Tokenizers.joint(learn_one((example.text for example in corpus), settings))
+    def corpus(self, data: DataTable) -> LabelledText | None:
+        """Texts with labels."""
+        return labelled_part(data, "train")
+
+    def texts(self, example: Example) -> Iterable[str]:
+        """The text without its label."""
+        return (example.text,)
 
     def labels(self, corpus: Corpus[Example]) -> tuple[str, ...]:
-        """Every label of the training part."""
+        """Every label of the training split."""
         names = tuple(label_names(corpus))
         if len(names) < 2:
-            raise DataError(f"all labels are {names}; to tell apart there must be two or more")
+            raise DataError(f"the labels are {names}, and there must be two or more; give other examples")
         return names
 
-    def decided(self, words: Vocabularies) -> Mapping[str, Any]:
-        """The size of the vocabulary, and how many labels there are."""
-        return {"vocabulary": words.tokenizers.source.vocabulary, "classes": len(words.labels)}
+    def sizes(self, words: Vocabularies) -> Mapping[str, Any]:
+        """The size of the vocabulary and the number of labels."""
+        return {**super().sizes(words), "classes": len(words.labels)}
 
     def encode(self, corpus: Corpus[Example], words: Vocabularies, context: int, cache: Path | None) -> Data:
-        """Ids and the number of the label."""
+        """Ids, and the id of the label."""
         return encode_labelled(corpus, words.tokenizers.source, words.labels, context, cache)
 
-    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
-        """As they are."""
-        return stored
-
     def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
-        """Texts of about one length."""
+        """Texts of similar length."""
         return labelled_batches(data, words.tokenizers.source, tokens, seed)
 
-    def hold(self, corpus: Corpus[Example], data: Data, most: int | None = None) -> Held:
-        """The ids are enough."""
-        return Held(data)
-
-    def in_order(self, held: Held, words: Vocabularies, context: int) -> Iterator[LabelledBatch]:
-        """Every text once."""
-        return iter(labelled_batches(held.data, words.tokenizers.source, SCORING_TOKENS))
-
-    def judge(self, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
-        """How many labels are right, and which are taken for which."""
-        guessed: list[np.ndarray] = []
+    def measure(self, trained: Trained, held: EvaluationData, settings: ValidationTable) -> Measurement:
+        """Accuracy and the confusion matrix."""
+        predictions: list[np.ndarray] = []
         expected: list[np.ndarray] = []
         samples: list[Sample] = []
         labels, tokenizer = trained.words.labels, trained.words.tokenizers.source
-        for batch in self.in_order(held, trained.words, trained.context):
-            guessed.append(_classify(trained, batch))
+        for batch in self.scoring_batches(held, trained.words, trained.context):
+            predictions.append(_classify(trained, batch))
             expected.append(batch.labels)
             for row in range(min(batch.rows, settings.samples - len(samples))):
                 text = tokenizer.decode(batch.input[row][batch.keys[row]])
-                samples.append(Sample(text, labels[guessed[-1][row]], labels[batch.labels[row]]))
-        found, right = np.concatenate(guessed), np.concatenate(expected)
-        return Findings([accuracy(found, right)], samples, confusion(found, right, labels))
+                samples.append(Sample(text, labels[predictions[-1][row]], labels[batch.labels[row]]))
+        predicted, correct = np.concatenate(predictions), np.concatenate(expected)
+        return Measurement([accuracy(predicted, correct)], samples, confusion(predicted, correct, labels))
 
 
 @torch.inference_mode()

@@ -1,77 +1,88 @@
-"""Writing: text that runs on, judged by how well each next token is foreseen."""
+"""Language modeling: each next token of running text, measured by perplexity and bits per character."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from regard.inference.writer import Writer
 from regard.runs.corpora import Corpora, running
-from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
-from regard.runs.tasks.task import SCORING_TOKENS, Findings, Held, Sample, learn_one
-from regard.runs.trained import Trained, Vocabularies
+from regard.runs.tables import DataTable, ValidationTable
+from regard.runs.tasks.task import (
+    SCORING_TOKENS,
+    EvaluationData,
+    Measurement,
+    Sample,
+    Task,
+    Trained,
+    Vocabularies,
+)
 from regard.text.batches import Batches, scoring_windows, window_batches
 from regard.text.collate import Batch
 from regard.text.encoding import encode_running
 from regard.text.running_text import RunningText
 from regard.text.token_files import Data
-from regard.text.tokenizer import Tokenizers
+from regard.training.objectives import LanguageModeling
 
 
-class WritingTask:
-    """See Task."""
+class LanguageModelingTask(Task):
+    """Predict each next token of running text."""
+
+    family = "decoder-only"
+    output = "words"
+    loss = LanguageModeling
+    sources = (("text",),)
+    augmentations = ("word_dropout",)
+    unit = "tokens"
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
-        """The text, its end held out."""
+        """Running text; without a validation file its end is the validation split."""
         return running(data)
 
-    def learn(self, corpus: RunningText, settings: TokenizerTable) -> Tokenizers:
-        """One tokenizer."""
-        return Tokenizers.joint(learn_one(corpus, settings))
-
-    def labels(self, corpus: RunningText) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def decided(self, words: Vocabularies) -> Mapping[str, Any]:
-        """The size of the vocabulary."""
-        return {"vocabulary": words.tokenizers.target.vocabulary}
+    def corpus(self, data: DataTable) -> RunningText:
+        """Running text."""
+        return RunningText(data.text or [], filters=data.filters)
 
     def encode(self, corpus: RunningText, words: Vocabularies, context: int, cache: Path | None) -> Data:
-        """One long row of ids."""
+        """One sequence of ids."""
         return encode_running(corpus, words.tokenizers.target, cache)
-
-    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
-        """As they are."""
-        return stored
 
     def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
         """Windows as long as the context."""
         return window_batches(data, words.tokenizers.target, context, tokens, seed)
 
-    def hold(self, corpus: RunningText, data: Data, most: int | None = None) -> Held:
-        """The text's length in characters, for bits per character."""
-        return Held(data, characters=sum(map(len, corpus)))
+    def hold(self, corpus: RunningText, data: Data, most: int | None = None) -> EvaluationData:
+        """The ids, and the number of characters for bits per character."""
+        return EvaluationData(data, characters=sum(map(len, corpus)))
 
-    def in_order(self, held: Held, words: Vocabularies, context: int) -> Iterator[Batch]:
+    def hold_again(self, data: Data, table: DataTable, words: Vocabularies, folder: Path) -> EvaluationData:
+        """The same, with the characters of the decoded ids."""
+        tokenizer = words.tokenizers.target
+        return EvaluationData(data, characters=sum(len(tokenizer.decode(ids)) for ids in data["text"]))
+
+    def scoring_batches(self, held: EvaluationData, words: Vocabularies, context: int) -> Iterator[Batch]:
         """Every token once, in windows no longer than the context; the first follows a line end."""
         tokenizer = words.tokenizers.target
         before = (tokenizer.encode("\n") or [tokenizer.end])[-1]
         rows = max(1, SCORING_TOKENS // context)
         return scoring_windows(held.data["text"].ids, tokenizer, context, rows, before)
 
-    def judge(self, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
-        """Only text to read; the loss says the rest."""
+    def count(self, data: Data, words: Vocabularies) -> int:
+        """The number of tokens without the end tokens between files."""
+        return int((data["text"].ids != words.tokenizers.target.specials.get("end")).sum())
+
+    def measure(self, trained: Trained, held: EvaluationData, settings: ValidationTable) -> Measurement:
+        """Samples; the metrics follow from the loss."""
         texts = [
             continue_text(trained, settings.prompt, settings.sample_tokens, settings.temperature, seed)
             for seed in range(settings.samples)
         ]
-        return Findings(samples=[Sample(settings.prompt, text) for text in texts])
+        return Measurement(samples=[Sample(settings.prompt, text) for text in texts])
 
 
 def continue_text(trained: Trained, prompt: str, tokens: int, temperature: float, seed: int) -> str:
-    """What the model adds to a prompt, as far as its context goes."""
+    """A sampled continuation of a prompt, at most as long as the context."""
     module: Any = trained.module
     writer = Writer(module, trained.words.tokenizers.target)
     return writer.complete(prompt, temperature=temperature, max_tokens=tokens, seed=seed).text

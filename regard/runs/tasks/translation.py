@@ -1,8 +1,8 @@
-"""Translation: pairs of sentences, judged by BLEU and chrF on decoded text."""
+"""Translation: pairs of sentences, measured by BLEU and chrF of decoded text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,70 +10,83 @@ from typing import Any
 from regard.inference.rescoring.datastore import Datastore
 from regard.inference.rescoring.noisy_channel import NoisyChannel
 from regard.inference.translator import Translator
-from regard.runs.corpora import Corpora, first_examples, parallel
+from regard.runs.corpora import Corpora, first_examples, parallel, parallel_part
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
-from regard.runs.tasks.task import SCORING_TOKENS, Findings, Held, Sample, learn_one
-from regard.runs.trained import Trained, Vocabularies
+from regard.runs.tasks.task import (
+    EvaluationData,
+    Measurement,
+    Sample,
+    Task,
+    Trained,
+    Vocabularies,
+    train_tokenizer,
+)
 from regard.text.batches import Batches, parallel_batches
-from regard.text.collate import Batch
-from regard.text.corpus import Pair
+from regard.text.corpus import Pair, ParallelText
 from regard.text.encoding import encode_parallel
 from regard.text.scores import bleu, chrf
 from regard.text.splitting import Corpus
 from regard.text.token_files import Data
 from regard.text.tokenizer import Tokenizers
+from regard.training.objectives import Translation
 
 
-class TranslationTask:
-    """See Task."""
+class TranslationTask(Task):
+    """Translate the source text of a pair into its target text."""
+
+    family = "encoder-decoder"
+    output = "words"
+    loss = Translation
+    sources = (("source", "target"), ("tsv",))
+    metrics = ("loss", "bleu", "chrf")
+    augmentations = ("word_dropout", "bpe_dropout", "bpe_dropout_epochs", "bidirectional_epochs")
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Pairs from two files or a table."""
         return parallel(data, folder)
 
-    def learn(self, corpus: Corpus[Pair], settings: TokenizerTable) -> Tokenizers:
+    def corpus(self, data: DataTable) -> ParallelText | None:
+        """Pairs from two files or a table."""
+        return parallel_part(data, "train")
+
+    def texts(self, example: Pair) -> Iterable[str]:
+        """Both sides."""
+        return example
+
+    def train_tokenizers(self, corpus: Corpus[Pair], settings: TokenizerTable) -> Tokenizers:
         """One tokenizer for both sides, or one each."""
         if settings.joint:
-            return Tokenizers.joint(learn_one((text for pair in corpus for text in pair), settings))
-        source = learn_one((pair.source for pair in corpus), settings)
-        return Tokenizers(source, learn_one((pair.target for pair in corpus), settings))
+            return super().train_tokenizers(corpus, settings)
+        source = train_tokenizer((pair.source for pair in corpus), settings)
+        return Tokenizers(source, train_tokenizer((pair.target for pair in corpus), settings))
 
-    def labels(self, corpus: Corpus[Pair]) -> tuple[str, ...]:
-        """None."""
-        return ()
-
-    def decided(self, words: Vocabularies) -> Mapping[str, Any]:
-        """Sizes of the vocabularies; embeddings are shared where the vocabulary is."""
-        source, target = words.tokenizers.source, words.tokenizers.target
+    def sizes(self, words: Vocabularies) -> Mapping[str, Any]:
+        """The sizes of the vocabularies; embeddings are shared if the vocabulary is joint."""
         if words.tokenizers.are_joint:
-            return {"vocabulary": source.vocabulary}
-        sizes = {"vocabulary": source.vocabulary, "target_vocabulary": target.vocabulary}
-        return {**sizes, "share_embeddings": False}
+            return super().sizes(words)
+        target = words.tokenizers.target.vocabulary
+        return {**super().sizes(words), "target_vocabulary": target, "share_embeddings": False}
 
     def encode(self, corpus: Corpus[Pair], words: Vocabularies, context: int, cache: Path | None) -> Data:
-        """Pairs of ids, without those longer than the model's context."""
+        """Pairs of ids, without pairs longer than the context."""
         return encode_parallel(corpus, words.tokenizers, context, cache)
 
-    def reopen(self, stored: Data, table: DataTable, context: int) -> Data:
-        """As they are."""
-        return stored
-
     def batches(self, data: Data, words: Vocabularies, context: int, tokens: int, seed: int) -> Batches:
-        """Pairs of about one length."""
+        """Pairs of similar length."""
         return parallel_batches(data, words.tokenizers, tokens, seed)
 
-    def hold(self, corpus: Corpus[Pair], data: Data, most: int | None = None) -> Held:
-        """The pairs as text too, long ones included."""
-        return Held(data, first_examples(corpus, most) if most != 0 else [])
+    def hold(self, corpus: Corpus[Pair], data: Data, most: int | None = None) -> EvaluationData:
+        """The ids, and the pairs as text, also those longer than the context."""
+        return EvaluationData(data, first_examples(corpus, most) if most != 0 else [])
 
-    def in_order(self, held: Held, words: Vocabularies, context: int) -> Iterator[Batch]:
-        """Every pair once."""
-        return iter(parallel_batches(held.data, words.tokenizers, SCORING_TOKENS))
+    def hold_again(self, data: Data, table: DataTable, words: Vocabularies, folder: Path) -> EvaluationData:
+        """The same, with pairs from the files."""
+        return self.hold(self.corpora(table, folder).valid, data)
 
-    def judge(self, trained: Trained, held: Held, settings: ValidationTable) -> Findings:
-        """BLEU and chrF of what the model says, lower-cased where it knows no capital letters."""
+    def measure(self, trained: Trained, held: EvaluationData, settings: ValidationTable) -> Measurement:
+        """BLEU and chrF of the translations, lower-cased if the tokenizer lower-cases."""
         if not held.examples:
-            return Findings()
+            return Measurement()
         sources = [pair.source for pair in held.examples]
         outputs = translate(
             trained, sources, settings.beams, settings.length_penalty, settings.channel_weight
@@ -85,7 +98,7 @@ class TranslationTask:
             replace(score(outputs, references, lowercase), name=name)
             for name, score in (("BLEU", bleu), ("chrF2", chrf))
         ]
-        return Findings(scores, [Sample(*texts) for texts in shown])
+        return Measurement(scores, [Sample(*texts) for texts in shown])
 
 
 def translate(
