@@ -1,6 +1,6 @@
 """Regard: the Transformer as software to build, use and look inside.
 
-Each public name is fetched from its room on first use, so that importing regard costs nothing.
+Each public name is imported from its package on first use, so that `import regard` is fast.
 """
 
 from __future__ import annotations

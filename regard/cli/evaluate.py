@@ -66,17 +66,17 @@ def evaluate(
     """
     import torch
 
-    from regard.runs import evaluation as room
+    from regard.runs import evaluation
     from regard.runs.toml import read_overrides
 
     if threads:
         torch.set_num_threads(threads)
     files = named(source=source, target=target, tsv=tsv, text=text, labelled=labelled)
-    asked = room.Asked(
+    options = evaluation.ScoringOptions(
         beams, length_penalty, tokenize, device=device, channel_weight=channel_weight, datastore=datastore
     )
-    reading = room.reading_settings(read_overrides(settings or []))
-    found = room.evaluate(model, against, {**files, **reading}, asked)
-    print(json.dumps(found.to_json(), indent=2) if as_json else found)
+    reading = evaluation.reading_settings(read_overrides(settings or []))
+    report = evaluation.evaluate(model, against, {**files, **reading}, options)
+    print(json.dumps(report.as_dict(), indent=2) if as_json else report)
     if outputs is not None:
-        room.write_outputs(found, outputs)
+        evaluation.write_outputs(report, outputs)

@@ -71,15 +71,17 @@ def train(
     if report is not None:
         _check_alone("--report DIR", "is about a run that exists", recipe, out, resume, *others)
         return _print_report(report, as_json)
-    from regard.runs import run as room
+    from regard.runs.run import as_settings
+    from regard.runs.run import resume as resume_run
+    from regard.runs.run import train as train_run
     from regard.runs.toml import merged, read_overrides
 
     changes = read_overrides(settings or [])
     if resume is not None:
         _check_alone("--resume", "is about a run that exists", recipe, out)
-        given = merged(room.as_settings(files, machine), changes)
-        return _print_run(room.resume(resume, given, not quiet, tensorboard), as_json)
-    run = room.train(
+        changes = merged(as_settings(files, machine), changes)
+        return _print_run(resume_run(resume, changes, not quiet, tensorboard), as_json)
+    run = train_run(
         _needed(recipe),
         **files,
         **machine,

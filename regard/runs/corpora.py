@@ -1,4 +1,4 @@
-"""The files of a run file's [data] table as corpora: train, valid and, where there is one, test."""
+"""The files of the [data] table as corpora: train, valid and, if given, test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HELD_OUT_SEED = 1  # the same part whatever the run's seed, so that runs can be
 
 @dataclass(frozen=True)
 class Corpora:
-    """What a run learns from, what it is checked on, and what it is judged by at the end."""
+    """The training, validation and test text of a run."""
 
     train: Any
     valid: Any
@@ -42,19 +42,19 @@ class TextsOf:
 
     @property
     def report(self) -> Report:
-        """What the latest pass read and left out."""
+        """The report of the latest pass."""
         return self.corpus.report
 
     def __iter__(self) -> Iterator[str]:
         return (example.text for example in self.corpus)
 
     def identity(self) -> str:
-        """That of the labelled corpus, and that labels are left out."""
+        """The identity of the labelled corpus, marked as without labels."""
         return f"texts of {self.corpus.identity()}"
 
 
 def check_files(task: str, sources: tuple[tuple[str, ...], ...], data: DataTable) -> None:
-    """Refuse files that are missing or of another task, in words a person can act on."""
+    """Raise if files are missing or belong to another task."""
     given = [name for name in _GIVEN if getattr(data, name) is not None]
     if tuple(given) not in sources:
         wanted = ", or ".join(" and ".join(f"--{name}" for name in choice) for choice in sources)
@@ -72,7 +72,7 @@ def check_files(task: str, sources: tuple[tuple[str, ...], ...], data: DataTable
 
 
 def parallel(data: DataTable, folder: Path | None = None) -> Corpora:
-    """Pairs of sentences; a run's text folder says what it holds out."""
+    """Pairs of sentences. The text folder of a run keeps its validation split."""
     parts = {part: parallel_part(data, part) for part in ("train", "valid", "test")}
     return _with_held_out(parts, data, folder)
 
@@ -90,7 +90,7 @@ def plain(data: DataTable, folder: Path | None = None) -> Corpora:
 
 
 def running(data: DataTable) -> Corpora:
-    """Text that runs on; where no validation text is given, the end of it is held out."""
+    """Running text. Without validation text, its end is the validation split."""
     assert data.text is not None
     test = None if data.test is None else RunningText(data.test, filters=data.filters)
     if data.valid is not None:
@@ -110,7 +110,7 @@ def plain_part(data: DataTable, part: str = "train") -> Corpus | None:
 
 
 def absolute(files: Files) -> Files:
-    """The same files however the current folder changes."""
+    """The files as absolute paths."""
     if files is None:
         return None
     return str(Path(files).absolute()) if isinstance(files, str) else [str(Path(f).absolute()) for f in files]
@@ -123,9 +123,9 @@ def data_files(data: DataTable) -> list[Path]:
 
 
 def with_absolute_paths(data: DataTable) -> DataTable:
-    """The table with every file named from the root."""
-    found = {name: absolute(getattr(data, name)) for name in (*_GIVEN, *_PARTS)}
-    return data.changed(**{name: files for name, files in found.items() if files is not None})
+    """The table with absolute paths."""
+    paths = {name: absolute(getattr(data, name)) for name in (*_GIVEN, *_PARTS)}
+    return data.changed(**{name: files for name, files in paths.items() if files is not None})
 
 
 def parallel_part(data: DataTable, part: str) -> ParallelText | None:
@@ -158,7 +158,7 @@ def _lines(data: DataTable, part: str) -> PlainText | None:
 
 
 def _filters(data: DataTable, part: str) -> Filters:
-    """What a model is judged on is not made easier by the filters of what it learns from."""
+    """Validation and test text is not filtered by the filters of the training text."""
     return data.filters if part == "train" else Filters(bad=data.filters.bad)
 
 
@@ -174,7 +174,7 @@ def _with_held_out(parts: Mapping[str, Corpus | None], data: DataTable, folder: 
 
 
 def _split(corpus: Corpus, data: DataTable, folder: Path | None) -> ValidationSplit:
-    """The split that a run keeps, that of a run from before splits were kept, or else a new one."""
+    """The split stored in a run, the rule of older runs without a stored split, or a new split."""
     if folder is not None and (folder / HELD_OUT).is_file():
         return _read_split(folder / HELD_OUT)
     is_earlier = folder is not None and (folder / LABELS).is_file()
@@ -190,7 +190,7 @@ def _read_split(path: Path) -> ValidationSplit:
 
 
 def first_examples(corpus: Corpus, most: int | None = None) -> list[Any]:
-    """At most so many examples, taken evenly over the corpus, which may be sorted; all without a limit."""
+    """At most `most` examples at equal distances over the corpus; all without a limit."""
     every = list(corpus)
     if not every:
         raise DataError(f"nothing is left to score: {' '.join(str(corpus.report).split())}")
@@ -198,7 +198,7 @@ def first_examples(corpus: Corpus, most: int | None = None) -> list[Any]:
 
 
 def evenly(examples: list[Any], most: int) -> list[Any]:
-    """At most so many of these, at equal distances."""
+    """At most `most` items, at equal distances."""
     if len(examples) <= most:
         return examples
     return [examples[place * len(examples) // most] for place in range(most)]

@@ -1,4 +1,4 @@
-"""A run in a process of its own that writes down what it saw and, where told to, ends in the middle.
+"""A run in its own process that records its losses and batches and can kill itself while it saves.
 
     python -m regard.runs.crash_probe RECIPE.toml OUT TRACE [STEP SIGNAL | saving SEED]
 
@@ -31,7 +31,7 @@ from regard.training.events import Event, StepDone
 
 
 def main(arguments: list[str]) -> int:
-    """Run, and give the exit code."""
+    """Run and return the exit code."""
     recipe, out, trace, *ending = arguments
     started = (Path(out) / "recipe.toml").exists()
     run = prepare_again(out) if started else prepare(Recipe.load(Path(recipe)), Path(out))
@@ -62,7 +62,7 @@ class Witness:
             self.write(json.dumps(seen) + "\n")
 
     def watching(self, fetch: Callable[[Any], Any], end: Callable[[], None]) -> Callable[[Any], Any]:
-        """The same way to fetch a batch, looked at."""
+        """A fetch function that also records the digest of each batch."""
 
         def fetched(step: Any) -> Any:
             batch = fetch(step)
@@ -82,7 +82,7 @@ def digest(batch: Any) -> str:
 
 
 def kill_while_saving(saves: Any, seed: int) -> None:
-    """End this very process during its second save, as far into it as is drawn; the first says how long."""
+    """Kill this process at a random moment of its second save; the first save is timed."""
     save, share, took = saves.save, Random(seed).random(), []
 
     def timed(step: int, write: Any) -> Path:

@@ -17,7 +17,7 @@ MOST_POINTS = 400  # of a curve; more would not be seen
 
 @dataclass(frozen=True)
 class Series:
-    """One curve: where, how high, and whether its points are few enough to be marked."""
+    """One curve: x, y, and whether its points are marked."""
 
     name: str
     x: np.ndarray
@@ -27,7 +27,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves that share their axes; `file` names the picture."""
+    """Curves that share their axes; `file` is the name of the figure."""
 
     file: str
     title: str
@@ -36,7 +36,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Course:
-    """What happened in a run, in order."""
+    """The events of a run, in order."""
 
     charts: list[Chart]
     validations: list[dict[str, Any]]
@@ -49,11 +49,11 @@ class Course:
     @property
     def best(self) -> dict[str, Any] | None:
         """The validation that made a checkpoint the best."""
-        return next((found for found in reversed(self.validations) if found.get("is_best")), None)
+        return next((event for event in reversed(self.validations) if event.get("is_best")), None)
 
 
 def course_of(events: Sequence[dict[str, Any]]) -> Course:
-    """The course that these events tell."""
+    """The curves of these events."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for event in events:
         by_kind.setdefault(event["event"], []).append(event)
@@ -88,7 +88,7 @@ def _charts(steps: list[dict[str, Any]], validations: list[dict[str, Any]]) -> l
 
 
 def _mean(steps: list[dict[str, Any]], key: str, name: str) -> Series:
-    """A figure of the steps, each point the mean of equally many."""
+    """A value of the steps; each point is the mean of equally many steps."""
     parts = _parts(len(steps))
     x = [steps[part[-1]]["step"] for part in parts]
     y = [np.mean([steps[place][key] for place in part]) for part in parts]
@@ -104,19 +104,19 @@ def _speed(steps: list[dict[str, Any]]) -> Series:
 
 
 def _parts(count: int) -> list[np.ndarray]:
-    """The numbers below count in at most MOST_POINTS runs."""
+    """The numbers below `count` in at most MOST_POINTS ranges."""
     return [part for part in np.array_split(np.arange(count), min(count, MOST_POINTS) or 1) if len(part)]
 
 
 def _scores(validations: list[dict[str, Any]], keys: Sequence[str], name: str | None = None) -> list[Series]:
-    """A curve for each of these figures that was ever found."""
-    found: list[Series] = []
+    """One curve for each of these scores that has a value."""
+    curves: list[Series] = []
     for key in keys:
         points = [(one["step"], one["scores"].get(key)) for one in validations]
         points = [(step, value) for step, value in points if value is not None]
         x, y = (np.array([point[axis] for point in points], float) for axis in (0, 1))
-        found.append(Series(name or key.replace("_", " "), x, y, marked=True))
-    return found
+        curves.append(Series(name or key.replace("_", " "), x, y, marked=True))
+    return curves
 
 
 WIDTH, HEIGHT = 640, 260
@@ -124,7 +124,7 @@ LEFT, RIGHT, TOP, BOTTOM = 58, 14, 30, 30
 
 
 class Scale:
-    """From values to places along an axis, with round numbers to mark."""
+    """A scale from values to positions on an axis, with round tick marks."""
 
     def __init__(self, low: float, high: float, begin: float, end: float):
         if high <= low:
@@ -132,7 +132,7 @@ class Scale:
         self.low, self.high, self.begin, self.end = low, high, begin, end
 
     def __call__(self, value: float) -> float:
-        """Where a value lies."""
+        """The position of a value."""
         share = (value - self.low) / (self.high - self.low)
         return self.begin + share * (self.end - self.begin)
 
@@ -210,7 +210,7 @@ def _legend(chart: Chart) -> list[str]:
 
 
 def write_pictures(charts: list[Chart], folder: Path) -> list[Path]:
-    """A picture for each chart."""
+    """One figure per chart."""
     folder.mkdir(parents=True, exist_ok=True)
     return [_write(chart, folder / f"{chart.file}.png") for chart in charts]
 

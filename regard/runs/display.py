@@ -1,4 +1,4 @@
-"""What a person sees while a model learns: a live display on a terminal, plain lines elsewhere.
+"""The display of a training run: a progress bar on a terminal, plain lines elsewhere.
 
 A terminal or a pipe that is closed meanwhile shows nothing more; training goes on to its next checkpoint.
 """
@@ -23,18 +23,18 @@ SMOOTHED = 0.95  # how slowly the shown loss and speed follow
 
 
 class Display(Protocol):
-    """An observer for people."""
+    """An observer that prints."""
 
     def __call__(self, event: Event) -> None:
-        """Show what happened."""
+        """Show an event."""
         ...
 
     def say(self, lines: Iterable[str]) -> None:
-        """Show some lines that stay."""
+        """Print lines that stay."""
         ...
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """End the display."""
         ...
 
 
@@ -47,7 +47,7 @@ class Pace:
         self.loss = self.seconds = self.tokens = 0.0
 
     def add(self, event: StepDone) -> None:
-        """Take in a step."""
+        """Add a step."""
         kept = SMOOTHED if self.latest else 0.0
         self.loss = kept * self.loss + (1 - kept) * event.cross_entropy
         self.seconds = kept * self.seconds + (1 - kept) * event.seconds
@@ -55,7 +55,7 @@ class Pace:
         self.latest = event
 
     def figures(self) -> dict[str, str]:
-        """What to show, by name."""
+        """The values to show, by name."""
         if self.latest is None:
             return {}
         padding = {} if self.latest.padding is None else {"padding": f"{100 * self.latest.padding:.1f} %"}
@@ -70,7 +70,7 @@ class Pace:
 
 
 class PlainLines:
-    """A line now and then, for a file or a pipe."""
+    """Plain lines for a file or a pipe: a step now and then."""
 
     def __init__(self, steps: int, stream: TextIO | None = None):
         self.pace, self.stream = Pace(steps), stream or sys.stderr
@@ -94,11 +94,11 @@ class PlainLines:
                 print(line, file=self.stream, flush=True)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
 
 class LiveDisplay:
-    """A bar with figures that move, and above it what was found."""
+    """A progress bar, and the validations above it."""
 
     def __init__(self, steps: int, console: Console | None = None):
         self.pace = Pace(steps)
@@ -107,7 +107,7 @@ class LiveDisplay:
         self._started = False
 
     def __call__(self, event: Event) -> None:
-        """Move the figures; print what is worth keeping above them."""
+        """Update the bar; print validations and saves above it."""
         if isinstance(event, StepDone):
             self.pace.add(event)
             if not self._started:
@@ -123,7 +123,7 @@ class LiveDisplay:
             self.console.print(Text("\n".join(lines)))
 
     def close(self) -> None:
-        """Leave the last figures standing."""
+        """Stop the bar and leave its last values."""
         if self._started:
             with suppress(OSError):
                 self.live.stop()
@@ -137,19 +137,19 @@ class LiveDisplay:
 
 
 def make_display(steps: int) -> Display:
-    """The display that fits where stderr leads."""
+    """A progress bar if stderr is a terminal, else plain lines."""
     return LiveDisplay(steps) if sys.stderr.isatty() else PlainLines(steps)
 
 
 def sentences(event: Event) -> list[str]:
-    """An event in words."""
+    """An event as text."""
     match event:
-        case Validated(step, found, is_best, seconds):
+        case Validated(step, validation, is_best, seconds):
             scores = ", ".join(
-                f"{name.replace('_', ' ')} {value:.4g}" for name, value in found.scores.items()
+                f"{name.replace('_', ' ')} {value:.4g}" for name, value in validation.scores.items()
             )
             mark = " (best so far)" if is_best else ""
-            shown = [f"    {line}" for sample in found.samples for line in sample.split("\n")]
+            shown = [f"    {line}" for sample in validation.samples for line in sample.split("\n")]
             return [f"validation at {step:,}: {scores}{mark}, in {duration(seconds)}", *shown]
         case Saved(step, path):
             return [f"saved {path}"]
@@ -163,7 +163,7 @@ def sentences(event: Event) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """A time as people say it: "2 h 05 min", "3 min 20 s", "4.2 s"."""
+    """A duration: "2 h 05 min", "3 min 20 s", "4.2 s"."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""How good a model is: every figure a reader would ask for, on files or on the run's own test part."""
+"""Evaluation: all scores of one model or two, on files or on the test part of the model's run."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from regard.text.splitting import Corpus
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model is worth on a text."""
+    """The scores of a model on a text."""
 
     model: str
     part: str
     examples: int
     scores: list[Score]
     confusion: Confusion | None = None
-    outputs: list[str] = field(default_factory=list)  # a translation of each line given, "" where it has none
+    outputs: list[str] = field(default_factory=list)  # one translation per input line; "" for an empty line
     unit: str = "examples"
-    skipped: dict[str, int] = field(default_factory=dict)  # lines that are in no score, by reason
-    shortened: int = 0  # texts of which only the beginning was read
+    skipped: dict[str, int] = field(default_factory=dict)  # number of lines without a score, by reason
+    shortened: int = 0  # number of texts that were truncated
     too_long_for_loss: int = 0  # pairs beyond the model's context: in BLEU and chrF, but not in the loss
 
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain values."""
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON values."""
         table = None
         if self.confusion is not None:
             table = {"labels": list(self.confusion.labels), "counts": self.confusion.counts.tolist()}
@@ -66,24 +66,28 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class EvaluationReport:
     """One model's evaluation, or two and their comparison by sacreBLEU's paired bootstrap."""
 
     evaluations: list[Evaluation]
     comparisons: list[Comparison] = field(default_factory=list)
 
-    def to_json(self) -> dict[str, Any]:
-        """The same as plain values."""
-        found = [evaluation.to_json() for evaluation in self.evaluations]
-        return {**found[0], "against": found[1:], "comparison": [asdict(one) for one in self.comparisons]}
+    def as_dict(self) -> dict[str, Any]:
+        """The first evaluation as JSON values, with the second one and the comparison."""
+        first, *others = [evaluation.as_dict() for evaluation in self.evaluations]
+        return {
+            **first,
+            "against": others,
+            "comparison": [asdict(comparison) for comparison in self.comparisons],
+        }
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, [*self.evaluations, *self.comparisons]))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How to score, and where: the beam, sacreBLEU's tokenizer, samples of the bootstrap, the device.
+class ScoringOptions:
+    """Search settings, the tokenizer of sacreBLEU, the number of bootstrap samples and the device.
 
     `channel_weight` is the weight of noisy-channel reranking. `datastore` is a folder of `regard datastore`
     for the first model; the loss is measured without it.
@@ -102,37 +106,37 @@ def evaluate(
     model: str | Path,
     against: str | Path | None = None,
     files: dict[str, Any] | None = None,
-    asked: Asked | None = None,
-) -> Judgement:
+    options: ScoringOptions | None = None,
+) -> EvaluationReport:
     """Score a model on these files (as train names them), or on the test part of its own run.
 
     Without a test part it is the validation part. `against` is a second model for the same text.
     """
-    asked = asked or Asked()
-    first = load_trained(model, asked.device)
-    if first.task != "translation" and replace(asked, device=Asked.device) != Asked():
+    options = options or ScoringOptions()
+    first = load_trained(model, options.device)
+    if first.task != "translation" and replace(options, device=ScoringOptions.device) != ScoringOptions():
         raise UsageError(
             f"{model} is for {first.task}, and beams, length penalty, channel weight, datastore and "
             "tokenize are for translations; leave them out"
         )
     part, corpus = _text(Path(model), first, files or {})
     examples = _Text(part, corpus)
-    found = [_evaluate(str(model), first, examples, asked)]
+    evaluations = [_evaluate(str(model), first, examples, options)]
     if against is None:
-        return Judgement(found)
-    second = load_trained(against, asked.device)
+        return EvaluationReport(evaluations)
+    second = load_trained(against, options.device)
     if second.task != first.task:
         raise UsageError(
             f"{model} is for {first.task} and {against} for {second.task}; compare two of one kind"
         )
-    found.append(_evaluate(str(against), second, examples, replace(asked, datastore=None)))
+    evaluations.append(_evaluate(str(against), second, examples, replace(options, datastore=None)))
     if first.task != "translation":
-        return Judgement(found)
-    return Judgement(found, _compare(found, examples.lines, asked))
+        return EvaluationReport(evaluations)
+    return EvaluationReport(evaluations, _compare(evaluations, examples.lines, options))
 
 
 def reading_settings(changes: dict[str, Any]) -> dict[str, Any]:
-    """What --set says about reading files; a trained model has no other settings to replace."""
+    """The [data] settings of --set; a trained model has no others to change."""
     for table in changes:
         if table != "data":
             raise UsageError(f"--set {table}. means nothing to a trained model; only data. settings are read")
@@ -141,7 +145,7 @@ def reading_settings(changes: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Text:
-    """A text to be scored on, by how people would name it."""
+    """A text to score on, and its name in the output."""
 
     part: str
     corpus: Any
@@ -153,84 +157,84 @@ class _Text:
 
 @dataclass(frozen=True)
 class _Lines:
-    """The source of every line given, and the references of those that are scored, by their number."""
+    """The source of every line, and the references of the scored lines by line number."""
 
     sources: list[str]
     references: dict[int, str]
 
     @classmethod
     def read(cls, corpus: Corpus[Pair]) -> _Lines:
-        """The lines of files as they stand there; of a part that is held out, its examples."""
+        """The lines of files as they are; the examples of a validation split."""
         if not isinstance(corpus, ParallelText):
             pairs = list(corpus)
             return cls([pair.source for pair in pairs], dict(enumerate(pair.target for pair in pairs)))
         references: dict[int, str] = {}
-        for pair in corpus:  # whose report has counted the lines up to this pair
+        for pair in corpus:  # the report has counted the lines up to this pair
             references[corpus.report.read - 1] = pair.target
         return cls(list(corpus.sources()), references)
 
     def scored(self, outputs: list[str]) -> list[str]:
-        """Of an output for each line, those that are scored."""
+        """The outputs of the scored lines, from one output per line."""
         return [outputs[number] for number in self.references]
 
 
-def _evaluate(name: str, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
+def _evaluate(name: str, trained: Trained, text: _Text, options: ScoringOptions) -> Evaluation:
     task, context = TASKS.find(trained.task), trained.context
     data = task.encode(text.corpus, trained.words, context, None)
     held = task.hold(text.corpus, data, 0)
     objective = task.objective(trained.module).eval()
     settings = ValidationTable(samples=0)
-    found = measure(objective, trained, held, settings)
+    measurement = measure(objective, trained, held, settings)
     skipped = _skipped(data.report)
     evaluation = Evaluation(
         name,
         text.part,
         task.count(data, trained.words),
-        found.scores,
-        found.confusion,
+        measurement.scores,
+        measurement.confusion,
         too_long_for_loss=skipped.pop(TOO_MANY_TOKENS, 0),
         skipped=skipped,
         shortened=data.report.shortened.count,
         unit=task.unit,
     )
     is_translation = isinstance(task, TranslationTask)
-    return _translated(evaluation, trained, text, asked) if is_translation else evaluation
+    return _translated(evaluation, trained, text, options) if is_translation else evaluation
 
 
 def _skipped(report: Report) -> dict[str, int]:
-    """Reasons and counts; the other part of a split is no loss."""
-    found = report.skipped.items()
-    return {reason: mentions.count for reason, mentions in found if not reason.endswith("held out")}
+    """Counts by reason, without the examples of the other part of a split."""
+    reasons = report.skipped.items()
+    return {reason: mentions.count for reason, mentions in reasons if not reason.endswith("held out")}
 
 
-def _translated(evaluation: Evaluation, trained: Trained, text: _Text, asked: Asked) -> Evaluation:
-    """The same with a translation of each line, and BLEU and chrF of all pairs, also of long ones."""
+def _translated(evaluation: Evaluation, trained: Trained, text: _Text, options: ScoringOptions) -> Evaluation:
+    """The evaluation with a translation of each line, and BLEU and chrF of all pairs, long ones included."""
     lines = text.lines
-    datastore = None if asked.datastore is None else Datastore.load(asked.datastore, asked.device)
+    datastore = None if options.datastore is None else Datastore.load(options.datastore, options.device)
     outputs = translate(
-        trained, lines.sources, asked.beams, asked.length_penalty, asked.channel_weight, datastore
+        trained, lines.sources, options.beams, options.length_penalty, options.channel_weight, datastore
     )
     scored, references = lines.scored(outputs), [*lines.references.values()]
     scores = translation_scores(scored, references)
-    if asked.tokenize != "13a":
-        scores += [bleu(scored, references, lowercase, asked.tokenize) for lowercase in (False, True)]
+    if options.tokenize != "13a":
+        scores += [bleu(scored, references, lowercase, options.tokenize) for lowercase in (False, True)]
     return replace(
         evaluation, examples=len(references), scores=[*evaluation.scores, *scores], outputs=outputs
     )
 
 
-def _compare(found: Sequence[Evaluation], lines: _Lines, asked: Asked) -> list[Comparison]:
-    baseline, other = (lines.scored(evaluation.outputs) for evaluation in found)
+def _compare(evaluations: Sequence[Evaluation], lines: _Lines, options: ScoringOptions) -> list[Comparison]:
+    baseline, other = (lines.scored(evaluation.outputs) for evaluation in evaluations)
     references = [*lines.references.values()]
     return [
         comparison
         for lowercase in (False, True)
-        for comparison in compare_translations(baseline, other, references, asked.bootstrap, lowercase)
+        for comparison in compare_translations(baseline, other, references, options.bootstrap, lowercase)
     ]
 
 
 def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, Any]:
-    """The files given, or a part that the model's run knows."""
+    """The given files, or the test or validation part of the model's run."""
     run = run_of(model)
     if files:
         data, task = data_as_read_by(run, files), TASKS.find(trained.task)
@@ -248,14 +252,16 @@ def _text(model: Path, trained: Trained, files: dict[str, Any]) -> tuple[str, An
 
 
 def _named(files: dict[str, Any]) -> str:
-    """The files as a person would list them."""
-    given = [value for name, value in files.items() if name not in READING]
-    return ", ".join(str(path) for value in given for path in (value if isinstance(value, list) else [value]))
+    """The file names, with commas between them."""
+    values = [value for name, value in files.items() if name not in READING]
+    return ", ".join(
+        str(path) for value in values for path in (value if isinstance(value, list) else [value])
+    )
 
 
-def write_outputs(judgement: Judgement, path: Path) -> None:
-    """Keep the first model's translations, one line for each line that was given."""
-    outputs = judgement.evaluations[0].outputs
+def write_outputs(report: EvaluationReport, path: Path) -> None:
+    """Write the translations of the first model, one line per input line."""
+    outputs = report.evaluations[0].outputs
     if not outputs:
         raise DataError("only a translation model has outputs to write")
     path.write_text("".join(f"{one_line(output)}\n" for output in outputs), encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""What a checkpoint says of its run, and the one comparison that is made when the run is resumed.
+"""What a checkpoint records about its run, and the comparison when the run is resumed.
 
 A checkpoint holds the resolved recipe, the keys of the run's token files, and the sha256 of every text file.
 The checkpoint's recipe is what the run was trained with; recipe.toml is what is wanted of it now, so that a
@@ -42,27 +42,28 @@ class TextIdentity:
     valid: str | None
     files: Digests = field(default_factory=dict)
 
-    def with_files(self, found: Digests) -> TextIdentity:
-        """The same with the files as they are now; those that are not found are as they were."""
+    def with_files(self, digests: Digests) -> TextIdentity:
+        """The identity with the present files; files that are missing keep their old digests."""
         known = {
-            name: files if _all_found(files) else self.files.get(name, files) for name, files in found.items()
+            name: files if _all_found(files) else self.files.get(name, files)
+            for name, files in digests.items()
         }
         return replace(self, files=known)
 
     def changed(self, now: TextIdentity, names: tuple[str, ...]) -> list[str]:
-        """The files of these settings, by path, whose content is another than it was."""
-        found: list[str] = []
+        """The paths of the files whose content changed, for these settings."""
+        changed: list[str] = []
         for name in names if self.files else ():
             before, after = self.files.get(name, {}), now.files.get(name, {})
             if [*after.values()] != [*before.values()]:
                 known = set(before.values())
-                found += [path for path, digest in after.items() if digest not in known] or [*after]
-        return found
+                changed += [path for path, digest in after.items() if digest not in known] or [*after]
+        return changed
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of comparing a run with its checkpoint."""
+    """The result of comparing a run with its checkpoint."""
 
     changes: Changes
     valid: str | None  # the key of the validation part; None where it has to be read anew
@@ -70,29 +71,29 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Identity:
-    """A run as a checkpoint knows it."""
+    """What a checkpoint records about a run."""
 
     recipe: Recipe
     text: TextIdentity
 
-    def to_json(self) -> dict[str, Any]:
-        """As a checkpoint holds it."""
+    def as_dict(self) -> dict[str, Any]:
+        """The values of the checkpoint's run entry."""
         return {"recipe": self.recipe.values(), "text": vars(self.text)}
 
     @classmethod
     def read(cls, checkpoint: Path, folder: RunFolder) -> Identity:
-        """That of a checkpoint; what an earlier version did not write is found in the run's folder."""
-        told = read_values(checkpoint)
-        run = told.get("run") or {}
+        """The identity in a checkpoint; what earlier versions did not write is read from the run's folder."""
+        stored = read_values(checkpoint)
+        run = stored.get("run") or {}
         try:
             if not run:
-                return _of_an_earlier_version(told, folder)
+                return _of_an_earlier_version(stored, folder)
             return cls(Recipe.read(run["recipe"]), TextIdentity(**run["text"]))
         except (SettingError, LookupError, TypeError, AttributeError) as error:
             raise CheckpointError(f"{checkpoint} does not say which run it is of: {error}") from None
 
     def compare(self, recipe: Recipe, files: Digests) -> Comparison:
-        """What a resumed run has otherwise and may have; what makes it another run is refused with a diff."""
+        """Changes that a resumed run may have; a change that makes it another run is refused with a diff."""
         now = Identity(recipe, self.text.with_files(files))
         changes = recipe_changes(self.recipe, recipe)
         if changed := self.text.changed(now.text, TRAINING_FILES):
@@ -119,11 +120,11 @@ class Identity:
 
 
 def recipe_changes(before: Recipe, now: Recipe) -> dict[str, str]:
-    """The differences of two recipes, by setting, unless one of them makes another run."""
+    """The differences of two recipes by setting; raise if one of them makes another run."""
     allowed = {f"{table}.{key}" for table, keys in RESUMABLE.items() for key in keys}
     changes = differences(_canonical(before), _canonical(now))
-    if found := refused(changes, allowed):
-        raise SettingError(f"this would be another run: {found}; start one with --out")
+    if refusals := refused(changes, allowed):
+        raise SettingError(f"this would be another run: {refusals}; start one with --out")
     return changes
 
 
@@ -150,7 +151,7 @@ def _sha256(path: Path) -> str:
 
 
 def _canonical(recipe: Recipe) -> dict[str, Any]:
-    """Every setting with its value; one file is the same whether it stands alone or in a list."""
+    """Every setting with its value; a single file equals a list of one."""
     values = recipe.values()
     data = {
         key: value[0] if isinstance(value, list) and len(value) == 1 else value
@@ -169,11 +170,11 @@ def _why_best_is_void(recipe: Recipe, changes: dict[str, str], others: list[str]
     return "" if valid else f"{', '.join(others) or 'the validation text'} is another text"
 
 
-def _of_an_earlier_version(told: dict[str, Any], folder: RunFolder) -> Identity:
+def _of_an_earlier_version(stored: dict[str, Any], folder: RunFolder) -> Identity:
     """recipe.toml with the settings of training that the checkpoint holds, and the token files there are."""
-    settings = dict(told["settings"])
+    settings = dict(stored["settings"])
     tables = {name: settings.pop(name) for name in TABLES if name in settings}
     recipe = folder.recipe().changed({**tables, "training": settings})
-    train = key_of(told["source"]["data"])
+    train = key_of(stored["source"]["data"])
     valid = TextFolder(folder.text).other_key(train, folder.facts().get("valid"))
     return Identity(recipe, TextIdentity(train, valid))

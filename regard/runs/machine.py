@@ -1,4 +1,4 @@
-"""Where a run computes: threads, device, and what else a reader of its results wants to know."""
+"""Threads and device of a run, and the versions that it used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.runs.tables import TrainingTable
 
 
 def settle(training: TrainingTable) -> TrainingTable:
-    """Set threads as the run wants them and give the settings with what was decided for it."""
+    """Set the number of threads and return the settings with the values that were chosen."""
     if training.threads:
         torch.set_num_threads(training.threads)
     return training.changed(threads=torch.get_num_threads(), device=find_device(training.device))

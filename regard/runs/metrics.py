@@ -40,11 +40,11 @@ class MetricsFile:
         self._flushed = time.monotonic()
 
     def begin_anew(self) -> None:
-        """Forget what the file holds, once training begins: no checkpoint was left to go on from."""
+        """Empty the file when training begins without a checkpoint to resume from."""
         self._anew = True
 
     def __call__(self, event: Event) -> None:
-        """Write an event; whoever reads the file meanwhile is a second behind at most."""
+        """Write an event; a reader of the file is at most a second behind."""
         if isinstance(event, Resumed):
             self._resumed = event  # the Trainer does not hold the folder's lock yet
             return
@@ -63,7 +63,7 @@ class MetricsFile:
             ) from None
 
     def close(self) -> None:
-        """Nothing more will happen."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -76,7 +76,7 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Every event in order; a line that a crash cut short is passed over."""
+    """Every event in order; an incomplete last line is skipped."""
     events: list[dict[str, Any]] = []
     if not path.is_file():
         return events
@@ -108,7 +108,7 @@ def _line(event: Event) -> str:
 
 
 def _lines_up_to(path: Path, resumed: Resumed) -> list[str]:
-    """What had happened when the checkpoint was saved; a validation may be later than the checkpoint."""
+    """The events up to a checkpoint; its validation may come after it."""
 
     def had_happened(event: dict[str, Any]) -> bool:
         is_again = event["event"] == "validation" and resumed.validated != resumed.step
@@ -120,7 +120,7 @@ def _lines_up_to(path: Path, resumed: Resumed) -> list[str]:
 
 
 def _replace(path: Path, lines: Iterable[str]) -> None:
-    """The same file with these lines alone; killed midway, the old one is still there."""
+    """Replace the file by these lines, atomically."""
     beside = path.with_name(f".{path.name}.new")
     with beside.open("w", encoding="utf-8") as file:
         file.writelines(lines)

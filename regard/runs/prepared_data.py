@@ -1,4 +1,4 @@
-"""What a run works with: text read and encoded, tokenizers learned, and the model to be trained."""
+"""The prepared data of a run: text read and encoded, trained tokenizers, and the initial model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regard.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class PreparedData:
-    """The encoded text of a run and the names it uses."""
+    """The encoded text of a run and its vocabularies."""
 
     words: Vocabularies
     train: Data
@@ -28,7 +28,7 @@ class PreparedData:
     context: int
 
     def summary(self) -> list[str]:
-        """What was read, for people."""
+        """A summary of what was read."""
         runs_on = bool(self.valid.characters)
         parts = {"train": self.train, "valid": self.valid.data}
         lines = [f"{name}: {_in_words(data, runs_on)}" for name, data in parts.items()]
@@ -41,7 +41,7 @@ class PreparedData:
 
 
 def gather(recipe: Recipe, folder: Path | None = None) -> PreparedData:
-    """Read, split and encode the text of a recipe; what was learned and encoded is kept in a folder."""
+    """Read, split and encode the text of a recipe, and store tokenizers and token files in a folder."""
     task = find_task(recipe.task)
     check_files(recipe.task, task.sources, recipe.data)
     corpora = task.corpora(recipe.data, folder)
@@ -55,7 +55,7 @@ def gather(recipe: Recipe, folder: Path | None = None) -> PreparedData:
 
 
 def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: str | None) -> PreparedData:
-    """The text of a run as its folder holds it, by the keys of its token files.
+    """The text of a run from its folder, by the keys of its token files.
 
     Its files are read only for what is not there: a validation part without key, which is another than
     before, and token files that are lost.
@@ -74,7 +74,7 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
 
 
 def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
-    """A fresh model of the recipe's shape, or the one it starts from, with another head where need be."""
+    """A new model of the recipe's shape, or the one of init_from, with a new head if needed."""
     task = find_task(recipe.task)
     sizes = task.sizes(words)
     start = read_start(recipe)
@@ -91,7 +91,7 @@ def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
 
 
 def read_start(recipe: Recipe) -> ModelFolder | None:
-    """The model folder that training begins with, checked; None where it begins with nothing."""
+    """The checked model folder of init_from, or None."""
     if recipe.starts_from is None:
         return None
     start = read_folder(model_folder(recipe.starts_from))
@@ -114,7 +114,7 @@ def _same_head(start: ModelFolder, recipe: Recipe, words: Vocabularies) -> bool:
 def _words(
     task: Task, corpora: Corpora, recipe: Recipe, text: TextFolder | None, start: ModelFolder | None
 ) -> Vocabularies:
-    """The run's own tokenizers if it has them, else those of the model it starts from, else new ones."""
+    """The tokenizers of the run, else those of init_from, else new ones."""
     if text is not None and (known := text.words()) is not None:
         return known
     learned = start.tokenizers() if start else task.train_tokenizers(corpora.train, recipe.tokenizer)
@@ -136,7 +136,7 @@ def _encoded(
 def _held(
     task: Task, corpora: Corpora, words: Vocabularies, context: int, text: TextFolder | None
 ) -> EvaluationData:
-    """All of the validation part, kept as text too."""
+    """The validation part, encoded and as text."""
     held = task.hold(corpora.valid, _encoded("validation", task, corpora.valid, words, context, text))
     if text is not None:
         text.write_validation(held)
@@ -144,7 +144,7 @@ def _held(
 
 
 def _rebuilt(recipe: Recipe, words: Vocabularies, context: int, text: TextFolder, key: str) -> Data:
-    """The training part from its files, where its token files are lost; it must be the same."""
+    """The training part from its files if its token files are lost; it must be equal."""
     task = find_task(recipe.task)
     made = _encoded("training", task, task.corpora(recipe.data, text.path).train, words, context, text)
     if key_of(made.identity) != key:
@@ -156,10 +156,14 @@ def _rebuilt(recipe: Recipe, words: Vocabularies, context: int, text: TextFolder
 
 
 def _in_words(data: Data, runs_on: bool) -> str:
-    """What was kept and what was not, with the first place of each reason; the other part goes unsaid."""
+    """What was kept and what was skipped, with the first location of each reason."""
     report = data.report
-    reasons = {reason: found for reason, found in report.skipped.items() if not reason.endswith("held out")}
-    parts = [f"{found.count:,} {reason} (first {found.locations[0]})" for reason, found in reasons.items()]
+    reasons = {
+        reason: mentions for reason, mentions in report.skipped.items() if not reason.endswith("held out")
+    }
+    parts = [
+        f"{mentions.count:,} {reason} (first {mentions.locations[0]})" for reason, mentions in reasons.items()
+    ]
     shortened = [f"{report.shortened.count:,} shortened"] if report.shortened.count else []
     lines = [] if runs_on else [f"{report.kept:,} of {report.read:,} lines"]
     tokens = [f"{len(c.ids):,} {name} tokens" for name, c in data.columns.items() if name != "label"]

@@ -100,41 +100,41 @@ def _figures(course: Course, facts: dict[str, Any]) -> Iterable[str]:
 
 
 def _scores(validation: dict[str, Any]) -> dict[str, str]:
-    found = validation["scores"].items()
-    return {name.replace("_", " "): f"{value:.4g}" for name, value in found if value is not None}
+    scores = validation["scores"].items()
+    return {name.replace("_", " "): f"{value:.4g}" for name, value in scores if value is not None}
 
 
 def _samples(validations: Sequence[dict[str, Any]]) -> Iterable[str]:
-    """The latest first and open, the others to be unfolded."""
-    with_samples = [found for found in validations if found.get("samples")]
+    """The latest samples first and open, the others folded."""
+    with_samples = [event for event in validations if event.get("samples")]
     if not with_samples:
         yield "<p class='about'>None were kept.</p>"
-    for place, found in enumerate(reversed(with_samples)):
-        texts = "".join(f"<pre>{escape(str(text))}</pre>" for text in found["samples"])
-        scores = ", ".join(f"{name} {value}" for name, value in _scores(found).items())
+    for place, event in enumerate(reversed(with_samples)):
+        texts = "".join(f"<pre>{escape(str(text))}</pre>" for text in event["samples"])
+        scores = ", ".join(f"{name} {value}" for name, value in _scores(event).items())
         mark = " open" if place == 0 else ""
-        yield f"<details{mark}><summary>step {found['step']:,}: {escape(scores)}</summary>{texts}</details>"
+        yield f"<details{mark}><summary>step {event['step']:,}: {escape(scores)}</summary>{texts}</details>"
 
 
 def _reading(facts: dict[str, Any]) -> str:
-    """A row for each part and each reason to leave lines out."""
+    """One row per part and reason to skip lines."""
     rows: list[tuple[str, ...]] = []
     for part in ("train", "valid"):
         report = facts.get(part)
         if not isinstance(report, dict):
             continue
         rows.append((part, "kept", f"{report['kept']:,} of {report['read']:,}", ""))
-        for reason, found in {**report["skipped"], "shortened": report["shortened"]}.items():
-            if found["count"]:
-                places = ", ".join(f"{Path(file).name}:{line}" for file, line in found["places"])
-                rows.append((part, reason, f"{found['count']:,}", places))
+        for reason, mentions in {**report["skipped"], "shortened": report["shortened"]}.items():
+            if mentions["count"]:
+                places = ", ".join(f"{Path(file).name}:{line}" for file, line in mentions["places"])
+                rows.append((part, reason, f"{mentions['count']:,}", places))
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     head = "".join(f"<th>{name}</th>" for name in ("part", "lines", "count", "first places"))
     return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 def write_report(folder: RunFolder) -> bool:
-    """Write report.html and curves/ about what has happened so far, and tell whether anything has."""
+    """Write report.html and curves/ for the events so far; return whether there are any."""
     course = course_of(read_metrics(folder.metrics))
     if not course.charts:
         return False
@@ -144,7 +144,7 @@ def write_report(folder: RunFolder) -> bool:
 
 
 def write_report_of(folder: Path) -> Path:
-    """Write a run's report anew and say where it is."""
+    """Write the report of a run again and return its path."""
     place = RunFolder(folder)
     place.recipe()
     if not write_report(place):

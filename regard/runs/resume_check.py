@@ -1,4 +1,4 @@
-"""The proof that an interrupted run ends as one that was never interrupted, on this machine, to the bit.
+"""Check that an interrupted run ends bit for bit like an uninterrupted one on this machine.
 
 One process trains N steps. Beside it the same run is ended twice, by SIGTERM and by SIGKILL, each time in
 the middle of a step and of an epoch, and goes on in a new process. Then every bit is compared. Where it is
@@ -29,18 +29,18 @@ STEPS_A_KILL = 2  # a life ends with its second save at the latest
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was compared, and where the two runs differ first, if they do."""
+    """What was compared, and the first difference of the two runs."""
 
     steps: int
     compared: dict[str, str]  # what, and "equal" or the difference
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing differs."""
-        return all(found.startswith("equal") for found in self.compared.values())
+        """Whether both runs are equal."""
+        return all(result.startswith("equal") for result in self.compared.values())
 
     def __str__(self) -> str:
-        lines = [f"{what:22}{found}" for what, found in self.compared.items()]
+        lines = [f"{what:22}{result}" for what, result in self.compared.items()]
         end = "exact: the interrupted run is the same run" if self.is_exact else "NOT exact"
         return "\n".join([*lines, f"{end}, {self.steps} steps"])
 
@@ -53,7 +53,7 @@ def verify_resume(
     say: Callable[[str], None] = lambda line: None,
     kills: int = 0,
 ) -> Verdict:
-    """Train a recipe straight and interrupted, in a folder of their own, and compare every bit.
+    """Train a recipe with and without interruptions in temporary folders, and compare every bit.
 
     Where settings name no files, the data is a built-in toy and the model small. With `kills` the run saves
     at every step, takes as many steps as that needs, and is ended so often while it saves.
@@ -64,15 +64,15 @@ def verify_resume(
     file = _write_recipe(recipe, folder, settings or {}, steps, 1 if kills else max(1, steps // 4))
     say(f"{steps} steps in one go")
     _run(file, folder, "straight")
-    found = {}
+    kill_result = {}
     if kills:
-        found["killed while saving"] = _kill_often(file, folder, kills, say)
+        kill_result["killed while saving"] = _kill_often(file, folder, kills, say)
     else:
         _interrupt_twice(file, folder, steps, say)
     say(f"a new process, to step {steps}")
     _run(file, folder, "interrupted")
     verdict = compare(folder, steps)
-    return replace(verdict, compared={**found, **verdict.compared})
+    return replace(verdict, compared={**kill_result, **verdict.compared})
 
 
 def _interrupt_twice(file: Path, folder: Path, steps: int, say: Callable[[str], None]) -> None:
@@ -84,7 +84,7 @@ def _interrupt_twice(file: Path, folder: Path, steps: int, say: Callable[[str], 
 
 
 def _kill_often(file: Path, folder: Path, kills: int, say: Callable[[str], None]) -> str:
-    """So many lives of a run, each ended while it saves; each must go on from the last good checkpoint."""
+    """Kill a run while it saves, `kills` times; each time it must resume from the last good checkpoint."""
     saves, trace = CheckpointManager(folder / "interrupted"), folder / "interrupted.trace"
     for life in range(1, kills + 1):
         good = saves.newest_good() if saves.checkpoint_folder.is_dir() else None
@@ -104,7 +104,7 @@ def compare(folder: Path, steps: int) -> Verdict:
     states = [MappedWeights(end / "training.safetensors") for end in ends]
     values = [read_json(end / "training.json") for end in ends]
     traces = [_read_trace(folder / f"{name}.trace") for name in ("straight", "interrupted")]
-    found = {
+    results = {
         "weights": _tensors("", *(MappedWeights(end / "model.safetensors") for end in ends)),
         "optimizer": _tensors("optimizer/", *states),
         "averages": _tensors("average/", *states),
@@ -117,7 +117,7 @@ def compare(folder: Path, steps: int) -> Verdict:
         "order of examples": _steps(traces, steps, "another batch", lambda seen: seen[1]),
         "losses": _steps(traces, steps, "another loss", lambda seen: seen[2:]),
     }
-    return Verdict(steps, {what: verdict for what, verdict in found.items() if verdict})
+    return Verdict(steps, {what: verdict for what, verdict in results.items() if verdict})
 
 
 def _write_recipe(

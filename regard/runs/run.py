@@ -1,4 +1,4 @@
-"""A run: from a recipe and some files to a trained model in a folder, and on from where it stood."""
+"""A run: train a model from a recipe and files, and resume it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from regard.runs.metrics import MetricsFile, read_metrics
 from regard.runs.prepared_data import PreparedData, gather, gather_again, make_model, read_start
 from regard.runs.recipe import Recipe, find_task
 from regard.runs.report import write_report
-from regard.runs.run_folder import RunFolder, claimed, find_run, free_name, full_disk_told
+from regard.runs.run_folder import RunFolder, claimed, disk_full_message, find_run, free_name
 from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
 from regard.runs.text_folder import key_of
 from regard.runs.toml import merged
@@ -44,7 +44,7 @@ log = logging.getLogger("regard.runs")
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a run: the model, where everything about it is kept, and how good it is."""
+    """The result of a run: its folder, its model and its metrics."""
 
     model: Translator | Writer | Reader
     folder: Path
@@ -77,7 +77,7 @@ def train(
     tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Train a model by a recipe's name or TOML file, on these files.
+    """Train a model with a recipe, by name or as a TOML file, on these files.
 
     `settings` replaces what the recipe says, table by table: {"training": {"steps": 200}}. Without `out`
     the run's folder is runs/NAME in the current one, or runs/NAME-2 and so on.
@@ -94,7 +94,7 @@ def train(
 
 
 def as_settings(files: Mapping[str, Paths | None], machine: Mapping[str, Any]) -> dict[str, Any]:
-    """Files, threads, device and seed where they were given, as a run file has them."""
+    """The given files, threads, device and seed as settings of a recipe."""
     return {
         "data": {name: _plain(paths) for name, paths in files.items() if paths is not None},
         "training": {name: value for name, value in machine.items() if value is not None},
@@ -121,7 +121,7 @@ def start(
     tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Begin a run in a new folder and bring it to its end."""
+    """Start a run in a new folder and train it to the end."""
     if tensorboard:
         check_tensorboard()
     return finish(prepare(recipe, out), show, tensorboard, observers)
@@ -134,7 +134,7 @@ def resume(
     tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
-    """Go on with a run. `path` is its folder or one of its checkpoints.
+    """Resume a run. `path` is its folder or one of its checkpoints.
 
     With the folder it is the newest checkpoint without damage. One that is named must be without damage, and
     later ones are then abandoned. `settings` replaces what the run's recipe says, table by table.
@@ -145,11 +145,11 @@ def resume(
 
 
 def prepare(recipe: Recipe, out: Path) -> Prepared:
-    """Read the text, learn the tokenizer and build the model of a new run; what cannot work is refused."""
+    """Read the text, train the tokenizer and build the model of a new run; invalid settings are refused."""
     check_files(recipe.task, find_task(recipe.task).sources, recipe.data)
     read_start(recipe)
     recipe = _settled(recipe)
-    with full_disk_told(out, lambda: _room_needed(recipe)), claimed(out) as folder:
+    with disk_full_message(out, lambda: _room_needed(recipe)), claimed(out) as folder:
         material = gather(recipe, folder.text)
         trainer = _trainer(recipe, material, folder, file_digests(recipe.data))
         folder.write_facts(_facts(recipe, material, trainer))
@@ -158,7 +158,7 @@ def prepare(recipe: Recipe, out: Path) -> Prepared:
 
 
 def prepare_again(path: str | Path, settings: dict[str, Any] | None = None) -> Prepared:
-    """The same for a run that exists, with some settings replaced where that does not make it another."""
+    """Prepare a run that exists, with changed settings unless they make it another run."""
     folder, named = find_run(Path(path))
     before = folder.recipe()
     recipe = before.changed(settings or {})
@@ -170,11 +170,11 @@ def prepare_again(path: str | Path, settings: dict[str, Any] | None = None) -> P
         trainer = _trainer(recipe, material, folder, file_digests(recipe.data))
         return Prepared(recipe, material, folder, trainer, goes_on=True)
     saved, files = Identity.read(checkpoint, folder), file_digests(recipe.data)
-    found = saved.compare(recipe, files)
+    comparison = saved.compare(recipe, files)
     config = read_config(checkpoint)
-    material = gather_again(recipe, folder.text, config.context, saved.text.train, found.valid)
+    material = gather_again(recipe, folder.text, config.context, saved.text.train, comparison.valid)
     trainer = _trainer(recipe, material, folder, saved.text.with_files(files).files, config)
-    return Prepared(recipe, material, folder, trainer, True, checkpoint, found.changes)
+    return Prepared(recipe, material, folder, trainer, True, checkpoint, comparison.changes)
 
 
 def finish(
@@ -184,17 +184,17 @@ def finish(
     observers: Sequence[Observer] = (),
     report: bool = True,
 ) -> Run:
-    """Train to the end; the best model is in model/ meanwhile, and a report is written whatever ends it."""
+    """Train to the end. model/ holds the best model so far, and the report is written in every case."""
     folder, trainer, metrics = run.folder, run.trainer, MetricsFile(run.folder.metrics)
     with ExitStack() as closing:
         if report:
             closing.callback(_report, folder)
-        told: list[Observer] = [_Upkeep(run), metrics]
-        told += [TensorBoardEvents(folder.path / "tensorboard")] if tensorboard else []
-        told += [_introduced(run)] if show else []
-        for one in told:
-            closing.callback(getattr(one, "close", _nothing))
-        trainer.observers += [*told, *observers]
+        observing: list[Observer] = [_Upkeep(run), metrics]
+        observing += [TensorBoardEvents(folder.path / "tensorboard")] if tensorboard else []
+        observing += [_introduced(run)] if show else []
+        for observer in observing:
+            closing.callback(getattr(observer, "close", _nothing))
+        trainer.observers += [*observing, *observers]
         if run.checkpoint is not None:
             trainer.resume(run.checkpoint, run.changes)
         elif run.goes_on:
@@ -211,7 +211,7 @@ def finish(
 
 
 def _introduced(run: Prepared) -> Display:
-    """A display that has said what the run is about."""
+    """A display that has printed the summary of the run."""
     display = make_display(run.recipe.training.steps)
     size = count_parameters(run.trainer.module)
     display.say([*run.material.summary(), f"{size:,} parameters; the run is in {run.folder.path}"])
@@ -219,7 +219,7 @@ def _introduced(run: Prepared) -> Display:
 
 
 def _report(folder: RunFolder) -> None:
-    """Write the report; a disk that is full must not hide why a run ended."""
+    """Write the report; a full disk must not hide the error that ended the run."""
     try:
         write_report(folder)
     except OSError as error:
@@ -227,11 +227,11 @@ def _report(folder: RunFolder) -> None:
 
 
 def _nothing() -> None:
-    """There is nothing to close."""
+    """Close nothing."""
 
 
 def _room_needed(recipe: Recipe) -> str:
-    """How much a run writes before its first step and with its first checkpoint; the text may be smaller."""
+    """An upper bound of what a run writes up to its first checkpoint, in bytes."""
     start = read_start(recipe)
     sizes = {**find_task(recipe.task).placeholder_sizes(), "vocabulary": recipe.tokenizer.vocabulary}
     model = build_model(start.config if start else recipe.model_config(**sizes), device="meta")
@@ -241,14 +241,14 @@ def _room_needed(recipe: Recipe) -> str:
 
 
 def _settled(recipe: Recipe) -> Recipe:
-    """The recipe with whole paths, and with threads and device as they are."""
+    """The recipe with absolute paths and the resolved threads and device."""
     begins = {"init_from": str(recipe.starts_from.absolute())} if recipe.starts_from else {}
     data, training = with_absolute_paths(recipe.data), settle(recipe.training)
     return replace(recipe, data=data, model={**recipe.model, **begins}, training=training)
 
 
 class _Upkeep:
-    """An observer that keeps a run's recipe.toml and model/ up to date.
+    """An observer that updates recipe.toml and model/ of a run.
 
     model/ is the model of the best checkpoint, and while no validation has found a best, of the newest one.
     """
@@ -257,7 +257,7 @@ class _Upkeep:
         self.run, self._begun = run, False
 
     def __call__(self, event: Event) -> None:
-        """Act on a saved checkpoint, and on the first event for which the Trainer holds the folder's lock."""
+        """Update after a saved checkpoint, and at the first event, when the folder is locked."""
         if isinstance(event, Resumed):
             return
         if not self._begun:
@@ -290,7 +290,7 @@ def _trainer(
     files: Digests,
     config: ModelConfig | None = None,
 ) -> Trainer:
-    """A Trainer with a new model, or with one of that config, whose weights are in a checkpoint."""
+    """A Trainer with a new model, or with a model of this config for the weights of a checkpoint."""
     task, training, augment = find_task(recipe.task), recipe.training, recipe.augment
     words = material.words
     seed_everything(training.seed)
@@ -313,14 +313,14 @@ def _trainer(
         tokenizers=words.tokenizers,
         task=recipe.task,
         extra=words.as_dict(),
-        run=identity.to_json(),
+        run=identity.as_dict(),
     )
 
 
 def _best_scores(folder: RunFolder, outcome: Outcome) -> dict[str, float]:
-    found = [event for event in read_metrics(folder.metrics) if event["event"] == "validation"]
-    best = [event for event in found if outcome.best is not None and event["step"] == outcome.best.step]
-    return (best or found or [{"scores": {}}])[-1]["scores"]
+    validations = [event for event in read_metrics(folder.metrics) if event["event"] == "validation"]
+    best = [event for event in validations if outcome.best is not None and event["step"] == outcome.best.step]
+    return (best or validations or [{"scores": {}}])[-1]["scores"]
 
 
 def _facts(recipe: Recipe, material: PreparedData, trainer: Trainer) -> dict[str, Any]:

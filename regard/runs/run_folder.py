@@ -1,4 +1,4 @@
-"""A run's folder: what stands in it, and how a new one is claimed.
+"""The folder of a run: its files, and how a new folder is locked.
 
 recipe.toml      every setting of the run, as it was resolved
 run.json         versions, threads, device and seed, what was read and skipped
@@ -41,7 +41,7 @@ class RunFolder:
 
     @property
     def recipe_file(self) -> Path:
-        """The resolved run file."""
+        """The resolved recipe."""
         return self.path / "recipe.toml"
 
     @property
@@ -51,7 +51,7 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        """A line for each event."""
+        """One line per event."""
         return self.path / "metrics.jsonl"
 
     @property
@@ -66,7 +66,7 @@ class RunFolder:
 
     @property
     def report(self) -> Path:
-        """The report for people."""
+        """The report."""
         return self.path / "report.html"
 
     def recipe(self) -> Recipe:
@@ -78,15 +78,15 @@ class RunFolder:
         return Recipe.stored(self.recipe_file)
 
     def write_recipe(self, recipe: Recipe) -> None:
-        """Keep the settings."""
+        """Write the settings."""
         _replace(self.recipe_file, recipe.to_toml())
 
     def write_facts(self, facts: dict[str, Any]) -> None:
-        """Keep what else is known of the run."""
+        """Write the facts about the run."""
         _replace(self.path / "run.json", json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
     def facts(self) -> dict[str, Any]:
-        """What is known of the run; nothing where that file is lost."""
+        """The facts about the run; empty if the file is lost."""
         try:
             return read_json(self.path / "run.json")
         except CheckpointError:
@@ -94,7 +94,7 @@ class RunFolder:
 
 
 def find_run(path: Path) -> tuple[RunFolder, Path | None]:
-    """The run that is meant by its folder or by one of its checkpoints, and that checkpoint."""
+    """The run of this folder or checkpoint, and the checkpoint if one is given."""
     whole = path.absolute()
     if whole.parent.name != "checkpoints" or not (whole.parents[1] / "recipe.toml").is_file():
         return RunFolder(path), None
@@ -104,7 +104,7 @@ def find_run(path: Path) -> tuple[RunFolder, Path | None]:
 
 
 def run_of(model: Path) -> RunFolder | None:
-    """The run that a model folder, or a checkpoint, stands in."""
+    """The run that contains a model folder or a checkpoint."""
     for folder in (model, *model.absolute().parents[:2]):
         if (folder / "recipe.toml").is_file():
             return RunFolder(folder)
@@ -112,14 +112,14 @@ def run_of(model: Path) -> RunFolder | None:
 
 
 def data_as_read_by(run: RunFolder | None, files: dict[str, Any]) -> DataTable:
-    """Other files than a run's own, their tables read as the run reads its own unless said otherwise."""
+    """A [data] table for other files, with the run's settings for reading tables as defaults."""
     known = run.recipe().data.model_dump(include=READING) if run else {}
     return DataTable(**{**known, **files})
 
 
 @contextmanager
 def claimed(path: Path) -> Iterator[RunFolder]:
-    """A folder to prepare a run in: a new one, an empty one, or what a killed preparation has left.
+    """Lock a folder for a new run: a new or empty one, or the remains of a killed preparation.
 
     Where the preparation fails or is interrupted, everything it wrote is removed again. recipe.toml must be
     written last: with it the folder holds a run.
@@ -143,8 +143,8 @@ def claimed(path: Path) -> Iterator[RunFolder]:
 
 
 @contextmanager
-def full_disk_told(path: Path, needed: Callable[[], str]) -> Iterator[None]:
-    """Where the disk turns out to be full, say where that is and how much is needed."""
+def disk_full_message(path: Path, needed: Callable[[], str]) -> Iterator[None]:
+    """Turn a full disk into an error that names the folder and the space needed."""
     try:
         yield
     except (RegardError, OSError) as error:
@@ -154,7 +154,7 @@ def full_disk_told(path: Path, needed: Callable[[], str]) -> Iterator[None]:
 
 
 def _locked(path: Path) -> Lock:
-    """The lock on a folder that is free for a run, made where there is none."""
+    """The lock of a folder that is free for a run; the folder is created if needed."""
     if path.exists() and not is_unprepared(path):
         raise _taken(path)
     lock = Lock(path)
@@ -173,7 +173,7 @@ def _taken(path: Path) -> UsageError:
 
 
 def is_unprepared(path: Path) -> bool:
-    """Whether a folder is empty or holds nothing but what a preparation that was killed has left."""
+    """Whether a folder is empty or holds only the remains of a killed preparation."""
     if not path.is_dir():
         return False
     names = {entry.name for entry in path.iterdir()}
@@ -181,7 +181,7 @@ def is_unprepared(path: Path) -> bool:
 
 
 def _clear(path: Path) -> None:
-    """Remove what a preparation writes, and nothing else."""
+    """Remove the files that a preparation writes, and no others."""
     for name in PREPARED:
         if (path / name).is_dir():
             shutil.rmtree(path / name, ignore_errors=True)
@@ -190,7 +190,7 @@ def _clear(path: Path) -> None:
 
 
 def free_name(parent: Path, name: str) -> Path:
-    """The first of name, name-2, name-3 that does not exist in a folder."""
+    """The first of name, name-2, name-3, ... that does not exist in a folder."""
     number, path = 1, parent / name
     while path.exists():
         number += 1

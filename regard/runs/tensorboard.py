@@ -1,4 +1,4 @@
-"""The same figures as events for TensorBoard, where that is installed."""
+"""Metrics as events for TensorBoard, if it is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from regard.training.events import Event, Resumed, StepDone, Validated
 
 
 def check_tensorboard() -> type[Any]:
-    """Its writer; a run asks for it before anything is read."""
+    """The event writer of TensorBoard; a missing package is an error before any text is read."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -21,7 +21,7 @@ def check_tensorboard() -> type[Any]:
 class TensorBoardEvents:
     """An observer that writes scalars and samples into a folder that TensorBoard reads.
 
-    Where a run goes on from a checkpoint, TensorBoard is told to forget the steps that are done anew.
+    When a run resumes from a checkpoint, TensorBoard drops the steps after it, which are computed again.
     """
 
     def __init__(self, folder: Path):
@@ -30,7 +30,7 @@ class TensorBoardEvents:
         self._opened: Any = None
 
     def __call__(self, event: Event) -> None:
-        """Write the figures of a step or a validation."""
+        """Write the metrics of a step or a validation."""
         if isinstance(event, Resumed):
             self._resumed = event.step
         elif isinstance(event, StepDone):
@@ -50,13 +50,13 @@ class TensorBoardEvents:
                 self._writer.add_text(f"sample {number}", sample, event.step)
 
     def close(self) -> None:
-        """Bring everything to the disk."""
+        """Flush and close the file."""
         if self._opened is not None:
             self._opened.close()
 
     @property
     def _writer(self) -> Any:
-        """Opened with the first figure, when the run's folder is surely ours."""
+        """Opened at the first event, when the folder of the run is locked."""
         if self._opened is None:
             anew = None if self._resumed is None else self._resumed + 1
             self._opened = self._make(self._folder, purge_step=anew)

@@ -1,4 +1,4 @@
-"""The folder text/ of a run: all that training needs of its text, so that it goes on without the files.
+"""The folder text/ of a run: all text that training needs, so that a run resumes without its data files.
 
 tokenizer.json   or one each for source and target; labels.json the labels
 held_out.json    which texts are held out for validation, where no validation file was given
@@ -26,7 +26,7 @@ VALIDATION = "validation.json"
 
 @dataclass(frozen=True)
 class TextFolder:
-    """The paths and what stands there."""
+    """The paths and their contents."""
 
     path: Path
 
@@ -42,7 +42,7 @@ class TextFolder:
         return Vocabularies(Tokenizers.load(self.path), tuple(json.loads((self.path / LABELS).read_bytes())))
 
     def write_words(self, words: Vocabularies, split: ValidationSplit | None) -> None:
-        """Keep tokenizers, labels and the split; labels last, for a folder that has them is complete."""
+        """Write tokenizers, labels and the split; labels come last, so a folder with labels is complete."""
         self.path.mkdir(parents=True, exist_ok=True)
         words.tokenizers.save(self.path)
         if split is not None:
@@ -50,12 +50,12 @@ class TextFolder:
         (self.path / LABELS).write_text(json.dumps(words.labels), encoding="utf-8")
 
     def part(self, key: str, recipe: Recipe, context: int) -> Data | None:
-        """The part whose token files have this key; None where they are lost or damaged."""
+        """The data with this key; None if its token files are lost or damaged."""
         stored = open_stored(self.tokens, key)
         return None if stored is None else find_task(recipe.task).reopen(stored, recipe.data, context)
 
     def other_key(self, train: str, report: Any) -> str | None:
-        """The key of the validation part in a run that did not note it; `report` tells between several."""
+        """The key of the validation part in a run that did not store it; `report` decides between several."""
         keys = [key for key in stored_keys(self.tokens) if key != train]
         if len(keys) > 1:
             opened = {key: open_stored(self.tokens, key) for key in keys}
@@ -63,21 +63,21 @@ class TextFolder:
         return keys[0] if len(keys) == 1 else None
 
     def write_validation(self, held: EvaluationData) -> None:
-        """Keep the validation part as text."""
-        told = {
+        """Write the validation part as text."""
+        stored = {
             "key": key_of(held.data.identity),
             "characters": held.characters,
             "examples": [list(example) for example in held.examples],
         }
-        (self.path / VALIDATION).write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+        (self.path / VALIDATION).write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
 
     def validation(self, data: Data, recipe: Recipe, words: Vocabularies) -> EvaluationData:
-        """The validation part with its text, which a run of an earlier version has only in its files."""
+        """The validation part with its text; an older run has its text only in its data files."""
         try:
-            told = json.loads((self.path / VALIDATION).read_bytes())
-            if told["key"] == key_of(data.identity):
+            stored = json.loads((self.path / VALIDATION).read_bytes())
+            if stored["key"] == key_of(data.identity):
                 return EvaluationData(
-                    data, [Pair(*texts) for texts in told["examples"]], int(told["characters"])
+                    data, [Pair(*texts) for texts in stored["examples"]], int(stored["characters"])
                 )
         except (OSError, LookupError, TypeError, ValueError):
             pass  # it is lost, or of another version
@@ -87,5 +87,5 @@ class TextFolder:
 
 
 def key_of(identity: str) -> str:
-    """The key of the token files that a data set was made of."""
+    """The key of the token files of a data set."""
     return identity.partition(" ")[0]

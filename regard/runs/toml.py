@@ -1,4 +1,4 @@
-"""TOML as run files need it: values of --set in, resolved settings out.
+"""TOML of recipes: values of --set in, resolved settings out.
 
 TOML has no null: a setting that may be switched off is written "none".
 """
@@ -17,7 +17,7 @@ NONE = "none"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A parsed TOML file; what is wrong with it is one line."""
+    """A parsed TOML file; an error is one line."""
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
@@ -39,7 +39,7 @@ def read_overrides(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """The two with tables joined; where both have a value, the second's."""
+    """Two nested tables merged; values of the second replace those of the first."""
     result = dict(below)
     for key, value in above.items():
         both = isinstance(value, dict) and isinstance(result.get(key), dict)
@@ -48,7 +48,7 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_toml(values: dict[str, Any]) -> str:
-    """Plain values first, then a table for each dict, whatever its depth; None is left out."""
+    """TOML text: plain values first, then one table per dict; None is left out."""
     return "\n".join(_lines(values, ())).lstrip("\n") + "\n"
 
 

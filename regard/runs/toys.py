@@ -18,7 +18,7 @@ TOYS: Registry[Callable[[list[str]], list[str]]] = Registry("toy", {"copy": list
 def write_toy(
     folder: Path, name: str = "copy", pairs: int = 2000, longest: int = 8, seed: int = 1
 ) -> dict[str, str]:
-    """Write source and target files of a toy task and give their paths, as train takes them."""
+    """Write source and target files of a toy task and return their paths as arguments of train."""
     answer, random = TOYS.find(name), Random(seed)
     sources = [random.choices(SIGNS, k=random.randint(4, longest)) for _ in range(pairs)]
     files = {"source": folder / f"{name}.source", "target": folder / f"{name}.target"}

@@ -10,7 +10,7 @@ import pytest
 
 from regard.errors import DataError
 from regard.runs.datastore import make_datastore
-from regard.runs.evaluation import Asked, evaluate
+from regard.runs.evaluation import ScoringOptions, evaluate
 from regard.runs.recipe import Recipe
 from regard.runs.run import prepare, resume
 from regard.runs.run_folder import RunFolder
@@ -39,7 +39,10 @@ def test_a_run_keeps_its_split(small_run, tmp_path, monkeypatch):
     shutil.rmtree(run.folder / "text" / "tokens")
     assert resume(run.folder, {"training": {"steps": 8}}, show=False).step == 8
     assert token_folders(run) == before
-    assert evaluate(run.folder, asked=Asked(beams=1)).evaluations[0].examples == facts["valid"]["kept"]
+    assert (
+        evaluate(run.folder, options=ScoringOptions(beams=1)).evaluations[0].examples
+        == facts["valid"]["kept"]
+    )
     assert make_datastore(run.folder).pairs == facts["train"]["kept"]
 
 
@@ -48,7 +51,7 @@ def test_a_damaged_split_is_one_line(small_run, tmp_path):
     for damage in ("", "[]", "{}", '{"seed": 1, "hashes": 5}'):
         (run.folder / "text" / "held_out.json").write_text(damage, encoding="utf-8")
         with pytest.raises(DataError, match=r"held_out\.json is damaged; restore it"):
-            evaluate(run.folder, asked=Asked(beams=1))
+            evaluate(run.folder, options=ScoringOptions(beams=1))
 
 
 @pytest.mark.parametrize("objective", ["translation", "masked-language-modeling", "classification"])
@@ -62,8 +65,8 @@ def test_a_run_of_an_earlier_version_keeps_what_it_held_out(objective, small_run
     shutil.rmtree(run.folder / "text" / "tokens")  # all of the text is read again
     assert resume(run.folder, {"training": {"steps": 6}}, show=False).step == 6
     assert token_folders(run) == before
-    asked = Asked(beams=1) if objective == "translation" else None
-    assert evaluate(run.folder, asked=asked).evaluations[0].examples == facts["valid"]["kept"]
+    options = ScoringOptions(beams=1) if objective == "translation" else None
+    assert evaluate(run.folder, options=options).evaluations[0].examples == facts["valid"]["kept"]
 
 
 def test_many_translations_of_few_sources_are_mostly_trained_on(tmp_path):

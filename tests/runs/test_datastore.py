@@ -14,7 +14,7 @@ from regard.errors import DataError, SettingError, UsageError
 from regard.inference.rescoring.datastore import Datastore
 from regard.runs.corpora import parallel
 from regard.runs.datastore import make_datastore
-from regard.runs.evaluation import Asked, evaluate
+from regard.runs.evaluation import ScoringOptions, evaluate
 from regard.runs.run_folder import RunFolder
 from regard.runs.toys import write_toy
 
@@ -44,8 +44,8 @@ def test_it_is_the_training_part_and_lies_with_the_run(small, kept):
 def test_a_model_of_few_steps_translates_better_with_it(small, kept):
     """The datastore holds whole translations."""
     folder = small["translation"].folder
-    asked = Asked(beams=2, datastore=str(kept.folder))
-    judgement = evaluate(folder, against=folder, asked=asked)
+    options = ScoringOptions(beams=2, datastore=str(kept.folder))
+    judgement = evaluate(folder, against=folder, options=options)
     with_it, without = scores_of(judgement), scores_of(judgement, 1)
     assert kept.datastore.parameters.lambda_ > 0
     assert with_it["loss"] == without["loss"]
@@ -133,4 +133,4 @@ def test_the_command_line_does_the_same(copied, tmp_path, capsys):
 
 def test_only_translations_are_evaluated_with_it(small, kept):
     with pytest.raises(UsageError, match="channel weight, datastore and tokenize are for translations"):
-        evaluate(small["language-modeling"].folder, asked=Asked(datastore=str(kept.folder)))
+        evaluate(small["language-modeling"].folder, options=ScoringOptions(datastore=str(kept.folder)))

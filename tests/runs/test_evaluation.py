@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.errors import DataError, SettingError, UsageError
-from regard.runs.evaluation import Asked, evaluate, write_outputs
+from regard.runs.evaluation import ScoringOptions, evaluate, write_outputs
 from regard.runs.toys import write_toy
 
 
@@ -24,7 +24,7 @@ def scores_of(judgement, place=0):
 
 def test_bleu_and_chrf_are_sacrebleus_on_what_the_model_says(copied, tmp_path):
     files = write_toy(tmp_path, "sort", pairs=30, seed=5)
-    judgement = evaluate(copied.folder, files=files, asked=Asked(beams=2))
+    judgement = evaluate(copied.folder, files=files, options=ScoringOptions(beams=2))
     sources, references = (
         Path(files[side]).read_text(encoding="utf-8").splitlines() for side in ("source", "target")
     )
@@ -55,7 +55,9 @@ def test_the_settings_of_the_search_are_heard(copied, tmp_path, monkeypatch):
 
     monkeypatch.setattr("regard.runs.tasks.translation.Translator", Fake)
     files = write_toy(tmp_path, pairs=20, seed=5)
-    scores = scores_of(evaluate(copied.folder, files=files, asked=Asked(7, 0.9, channel_weight=0.3)))
+    scores = scores_of(
+        evaluate(copied.folder, files=files, options=ScoringOptions(7, 0.9, channel_weight=0.3))
+    )
     assert (asked[0]["beams"], asked[0]["length_penalty"], asked[0]["rescorer"].weight) == (7, 0.9, 0.3)
     assert scores["BLEU lower-cased"] == pytest.approx(100)
     assert scores["BLEU"] < 1
@@ -68,8 +70,8 @@ def test_a_run_knows_its_test_part(copied):
 
 
 def test_without_a_test_part_it_is_the_validation_part(each):
-    asked = Asked(beams=1) if each.recipe.task == "translation" else None
-    found = evaluate(each.folder, asked=asked).evaluations[0]
+    options = ScoringOptions(beams=1) if each.recipe.task == "translation" else None
+    found = evaluate(each.folder, options=options).evaluations[0]
     assert found.part == "the run's validation part (held out)"
     scores = {score.name: score.value for score in found.scores}
     assert scores["loss"] == pytest.approx(each.metrics["loss"], rel=1e-5)
@@ -129,12 +131,12 @@ def test_accuracy_agrees_with_the_confusion(small, tmp_path):
     assert counts.sum(1).tolist() == [1, 2, *[0] * 8]
     right = 100 * np.trace(counts) / 3
     assert {score.name: score.value for score in found.scores}["accuracy"] == pytest.approx(right)
-    assert found.to_json()["confusion"]["counts"] == counts.tolist()
+    assert found.as_dict()["confusion"]["counts"] == counts.tolist()
     assert "columns: the model's" in str(found)
     assert (found.shortened, "shortened" in str(found)) == (0, False)
     table.write_text(f"label\ttext\na\t{'a ' * 500}\nb\tb\n", encoding="utf-8")
     cut = evaluate(run.folder, files={"labelled": str(table)}).evaluations[0]
-    assert (cut.shortened, cut.to_json()["shortened"]) == (1, 1)
+    assert (cut.shortened, cut.as_dict()["shortened"]) == (1, 1)
     assert "shortened 1 texts" in str(cut)
 
 
@@ -146,7 +148,9 @@ def test_pairs_to_score_come_from_tables_too(copied, tmp_path, name):
         json_lines if name != "test.csv" else 'a,b\n"a b c d",a b\nb c d e,c\n', encoding="utf-8"
     )
     reading = {"columns": ["a", "b"]} | ({"format": "jsonl"} if name == "test.txt" else {})
-    found = evaluate(copied.folder, files={"tsv": str(table), **reading}, asked=Asked(beams=1)).evaluations[0]
+    found = evaluate(
+        copied.folder, files={"tsv": str(table), **reading}, options=ScoringOptions(beams=1)
+    ).evaluations[0]
     assert (found.examples, found.skipped, found.part) == (2, {}, str(table))
 
 
@@ -161,9 +165,9 @@ def written(folder: Path, **sides: list[str | bytes]) -> dict[str, str]:
 def test_lines_that_cannot_be_scored_are_counted_and_no_others(copied, tmp_path):
     lines: list[str | bytes] = ["a b c d", "", "b c d e", "a " * 500]
     files = written(tmp_path, source=lines, target=lines)
-    found = evaluate(copied.folder, files=files, asked=Asked(beams=1)).evaluations[0]
+    found = evaluate(copied.folder, files=files, options=ScoringOptions(beams=1)).evaluations[0]
     assert (found.examples, found.skipped, found.too_long_for_loss) == (3, {"empty": 1}, 1)
-    assert found.to_json()["too_long_for_loss"] == 1
+    assert found.as_dict()["too_long_for_loss"] == 1
     assert "skipped 1 lines: empty" in str(found)
     assert "1 lines are too long for the loss" in str(found)
     translated = [found.outputs[number] for number in (0, 2, 3)]
@@ -175,7 +179,9 @@ def test_there_is_an_output_line_for_each_line_given(copied, small, tmp_path):
     source: list[str | bytes] = ["", "a b c d", "b c", "  ", b"\xff", "c d", "d\0e", "e f g h", "\r", ""]
     target: list[str | bytes] = ["x", "a b c d", "", "y", "z", b"\xff", "v", "e f g h", "w", ""]
     files = written(tmp_path, source=source, target=target)
-    judgement = evaluate(copied.folder, small["translation"].folder, files, Asked(beams=1, bootstrap=20))
+    judgement = evaluate(
+        copied.folder, small["translation"].folder, files, ScoringOptions(beams=1, bootstrap=20)
+    )
     found = judgement.evaluations[0]
     assert (found.examples, found.skipped) == (2, {"empty": 5, "not UTF-8": 2, "NUL character": 1})
     write_outputs(judgement, tmp_path / "out")
@@ -192,7 +198,9 @@ def test_there_is_an_output_line_for_each_line_given(copied, small, tmp_path):
 
 def test_there_is_an_output_line_for_each_row_of_a_table(copied, tmp_path):
     rows: list[str | bytes] = ["a b\ta b", "only one", "\tb c", "c d\tc d", "", "d e\t"]
-    found = evaluate(copied.folder, files=written(tmp_path, tsv=rows), asked=Asked(beams=1)).evaluations[0]
+    found = evaluate(
+        copied.folder, files=written(tmp_path, tsv=rows), options=ScoringOptions(beams=1)
+    ).evaluations[0]
     assert (found.examples, [bool(output) for output in found.outputs]) == (
         2,
         [True, False, False, True, False, True],
@@ -220,19 +228,21 @@ def test_outputs_are_one_line_each(copied, tmp_path, monkeypatch):
 def test_filters_of_a_file_to_score_leave_its_output_lines(copied, tmp_path):
     lines: list[str | bytes] = ["a b c", "a b", "a b c", "c d e"]
     files = {**written(tmp_path, source=lines, target=lines), "filters": {"drop_duplicates": True}}
-    found = evaluate(copied.folder, files=files, asked=Asked(beams=1)).evaluations[0]
+    found = evaluate(copied.folder, files=files, options=ScoringOptions(beams=1)).evaluations[0]
     assert (found.examples, len(found.outputs), found.skipped) == (3, 4, {"duplicate": 1})
 
 
 def test_two_models_are_compared_on_the_same_lines(copied, small, tmp_path):
     files = write_toy(tmp_path, "copy", pairs=40, seed=9)
-    judgement = evaluate(copied.folder, small["translation"].folder, files, Asked(beams=1, bootstrap=100))
+    judgement = evaluate(
+        copied.folder, small["translation"].folder, files, ScoringOptions(beams=1, bootstrap=100)
+    )
     assert [comparison.baseline.name for comparison in judgement.comparisons] == ["BLEU", "chrF2"] * 2
     bleu = judgement.comparisons[0]
     assert bleu.baseline.value == scores_of(judgement, 0)["BLEU"]
     assert bleu.other.value == scores_of(judgement, 1)["BLEU"]
     assert bleu.p_value < 0.05
-    shown = json.loads(json.dumps(judgement.to_json()))
+    shown = json.loads(json.dumps(judgement.as_dict()))
     assert shown["against"][0]["model"] == str(small["translation"].folder)
     assert "difference" in str(judgement)
 
@@ -245,7 +255,7 @@ def test_what_cannot_be_scored_is_told(copied, small, tmp_path):
     with pytest.raises(
         UsageError, match="is for language-modeling, and beams, length penalty, channel weight, datastore"
     ):
-        evaluate(small["language-modeling"].folder, asked=Asked(beams=2))
+        evaluate(small["language-modeling"].folder, options=ScoringOptions(beams=2))
     with pytest.raises(DataError, match="only a translation model"):
         write_outputs(evaluate(small["classification"].folder), tmp_path / "out")
     lone = tmp_path / "alone"
