@@ -28,6 +28,7 @@ from xml.etree import ElementTree
 
 PROJECT = Path(__file__).parents[1]
 MODULES = "attention,cache,beam,batches,state,checkpoint_manager,folder"
+ALSO = {("model",): ("engine",)}  # packages whose tests cover another package
 LEFT_BEHIND = shutil.ignore_patterns(".*", "__pycache__", "runs")
 MEMORY = 8 << 30  # bytes of data for one run of tests: a mutant may ask for any amount
 SLOWER = 3  # times the unchanged tests, after which a mutant counts as killed, and at least so many seconds:
@@ -106,16 +107,18 @@ def run_module(module: Path, sample: int, seed: int) -> tuple[int, int]:
 
 def tests_of(module: Path) -> list[Path]:
     """The tests of the module's package, all of which pass: its own file, then the quickest first."""
-    folder, times = Path("tests", *module.parts[1:-1]), Path("times.xml")
-    if not passes([folder], None, f"--junitxml={times}"):
-        raise SystemExit(f"{folder} fails without any mutant; mend it first")
+    package, times = module.parts[1:-1], Path("times.xml")
+    folders = [Path("tests", *package), *(Path("tests", name) for name in ALSO.get(package, ()))]
+    if not passes(folders, None, f"--junitxml={times}"):
+        raise SystemExit(f"{' or '.join(map(str, folders))} fails without any mutant; repair it first")
     seconds: dict[str, float] = {}
     for case in ElementTree.parse(times).iter("testcase"):
         name = case.attrib["classname"].split(".")
         file = next(part for part in name if part.startswith("test_"))
         seconds[file] = seconds.get(file, 0) + float(case.attrib["time"])
     own = f"test_{module.stem}"
-    return sorted(folder.rglob("test_*.py"), key=lambda path: (path.stem != own, seconds.get(path.stem, 0)))
+    files = [file for folder in folders for file in folder.rglob("test_*.py")]
+    return sorted(files, key=lambda path: (path.stem != own, seconds.get(path.stem, 0)))
 
 
 def mutants_of(module: Path, code: str, count: int, draw: random.Random) -> list[Mutant]:
