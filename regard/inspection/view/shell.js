@@ -1,6 +1,7 @@
 /** The frame around the tabs: title, tabs, the model's name, errors as sentences, what is said aloud. */
 
 import { make, fill, adjust, uniqueId } from "./core/dom.js";
+import { UNCHANGED } from "./core/state.js";
 import { DEMO } from "./tabs/demo/tab.js";
 import { INSPECT } from "./tabs/inspect/tab.js";
 import { COMPARE } from "./tabs/compare/tab.js";
@@ -74,21 +75,7 @@ export class Shell {
     );
     this.modelTitle = make("p", { class: "model-title" });
     const id = uniqueId("model");
-    const take = () => this.state.set(
-      {
-        model: this.choice.value,
-        ablate: [],
-        interventions: [],
-        snapshot: null,
-        target: null,
-        kind: null,
-        layer: null,
-        head: null,
-        query: null,
-        key: null,
-      },
-      { push: true },
-    );
+    const take = () => this.state.set({ ...UNCHANGED, model: this.choice.value }, { push: true });
     this.choice = make("select", { id, onchange: take });
     this.choiceRow = make(
       "p",

@@ -176,3 +176,16 @@ function readData(text) {
     return null;
   }
 }
+
+/** Nothing changed in the model and nothing chosen: what another model or a stop of the tour starts with. */
+export const UNCHANGED = {
+  ablate: [],
+  interventions: [],
+  snapshot: null,
+  target: null,
+  kind: null,
+  layer: null,
+  head: null,
+  query: null,
+  key: null,
+};

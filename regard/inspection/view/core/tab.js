@@ -17,3 +17,16 @@
 export function isReady(model) {
   return model.state === "ready";
 }
+
+/** What every tab takes from the frame; a tab extends this class with show() and hide(). */
+export class TabBase {
+  constructor({ state, source, trace, model, announce, fail }) {
+    this.state = state;
+    this.source = source;
+    this.trace = trace;
+    this.model = model;
+    this.announce = announce;
+    this.fail = fail;
+    this.isShown = false;
+  }
+}

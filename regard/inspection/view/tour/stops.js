@@ -1,20 +1,10 @@
 /** The stops of the tour: what is said, and what the page shows meanwhile. */
 
 import { decidingPlace, forkOf } from "../core/rivals.js";
+import { UNCHANGED } from "../core/state.js";
 
 const TIRED = "The animal didn't cross the street because it was too tired";
 const WIDE = "The animal didn't cross the street because it was too wide";
-const PLAIN = {
-  ablate: [],
-  interventions: [],
-  snapshot: null,
-  target: null,
-  kind: null,
-  layer: null,
-  head: null,
-  query: null,
-  key: null,
-};
 
 /** @type {{ title: string, words: any, state: (model: any) => any, note?: any, show?: any, prepare?: any, fits?: (model: any) => boolean }[]} */
 const STOPS = [
@@ -24,7 +14,7 @@ const STOPS = [
       `“${TIRED}.” Each word becomes a vector, a list of numbers that training has found for it.`,
       "Its place in the sentence is added as a vector too, for attention by itself knows no order: without places a sentence is a bag of words. Both stand further down as strips.",
     ],
-    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED }),
+    state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED }),
   },
   {
     title: "Query, key and value",
@@ -50,7 +40,7 @@ const STOPS = [
       "Now a trained model, and every number its own. In the matrix each row is a word that asks, each column a word that answers; darker is more.",
       "One row is chosen already: the clearest look of “it”, or of the word that is written for it, at a noun. Click its darkest cell: the steps beside it show how that number came about, and a tick says that it equals the model's.",
     ],
-    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED, picture: null }),
+    state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: null }),
   },
   {
     title: "Several heads, several questions",
@@ -59,7 +49,7 @@ const STOPS = [
       "Move over the small pictures. Press X on one to switch it off and read what the output loses.",
     ],
     note: "Heads are not there for speed: one wide head would run in parallel too. Several can look at several things.",
-    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED, picture: "heads" }),
+    state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: "heads" }),
   },
   {
     title: "One word changes the meaning",
@@ -67,7 +57,7 @@ const STOPS = [
       "“… too tired” or “… too wide”: what “it” means is settled by the last word. In French one sees it: l'animal is masculine (il … fatigué), la rue feminine (elle … large).",
       "Here both sentences stand side by side, and every head is ranked by how much of its attention moved.",
     ],
-    state: () => ({ ...PLAIN, tab: "compare", text: TIRED, second: WIDE, watched: null }),
+    state: () => ({ ...UNCHANGED, tab: "compare", text: TIRED, second: WIDE, watched: null }),
   },
   {
     title: "Intervene",
@@ -76,7 +66,7 @@ const STOPS = [
       "One head is one voice among many: change all of them, and the translation turns. Undo brings everything back.",
     ],
     show: ".intervention",
-    state: () => ({ ...PLAIN, tab: "inspect", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
+    state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
     prepare: decision,
     fits: ({ family }) => family === "translation",
   },
@@ -95,7 +85,7 @@ const STOPS = [
       "The encoder has read the sentence. The decoder writes the translation a word at a time, and at each step its cross-attention asks the source words.",
       "Press Next in “The decoder, word by word”. Below, beam search tries several translations at once; each branch says why it died.",
     ],
-    state: () => ({ ...PLAIN, tab: "translate", text: TIRED, step: null }),
+    state: () => ({ ...UNCHANGED, tab: "translate", text: TIRED, step: null }),
     fits: ({ family }) => family === "translation",
   },
   {
@@ -106,7 +96,7 @@ const STOPS = [
     ],
     note: "Plain softmax is temperature 1, neither rigid nor creative. What is rigid is always to take the likeliest.",
     state: ({ family, examples }) => ({
-      ...PLAIN,
+      ...UNCHANGED,
       tab: "write",
       text: family === "writing" ? (examples[0] ?? TIRED) : TIRED,
       ids: null,
@@ -123,7 +113,7 @@ const STOPS = [
       "At step 0 the matrices hold chance, and so does the picture. Press Play and see attention form, while the loss falls and the translation comes right.",
       "That is the whole story: vectors, three matrices a head, shares, sums, and a great many small steps downhill. Now type sentences of your own.",
     ],
-    state: ({ snapshots }) => ({ ...PLAIN, tab: "training", text: TIRED, checkpoint: String(snapshots[0]) }),
+    state: ({ snapshots }) => ({ ...UNCHANGED, tab: "training", text: TIRED, checkpoint: String(snapshots[0]) }),
     fits: ({ snapshots }) => snapshots.length > 1,
   },
 ];

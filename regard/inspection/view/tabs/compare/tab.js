@@ -14,20 +14,15 @@ import { CompareOne } from "./one_head.js";
 import { CompareOutputs } from "./outputs.js";
 import { listOf, matrixOf } from "../../saving/npz.js";
 import { Turns } from "../../core/turns.js";
-import { isReady } from "../../core/tab.js";
+import { TabBase, isReady } from "../../core/tab.js";
 
 const FEW = 16;
 const PAUSE = 150;
 
 /** Two sentences side by side. */
-class CompareTab {
+class CompareTab extends TabBase {
   constructor(root, context) {
-    this.state = context.state;
-    this.source = context.source;
-    this.announce = context.announce;
-    this.fail = context.fail;
-    this.model = context.model;
-    this.trace = context.trace;
+    super(context);
     this.turns = new Turns(this.fail);
     this.chosen = 0;
     this.answer = null;

@@ -17,22 +17,16 @@ import { fileOf, sceneOf, positionOf, sharpen } from "./scene.js";
 import { whenSeen } from "../../core/seen.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
-import { isReady } from "../../core/tab.js";
+import { TabBase, isReady } from "../../core/tab.js";
 
 const LATER = 200; // milliseconds of rest before what stands further down is drawn
 
 /** The tab. */
-class InspectTab {
+class InspectTab extends TabBase {
   constructor(root, context) {
-    this.state = context.state;
-    this.source = context.source;
-    this.announce = context.announce;
-    this.fail = context.fail;
-    this.model = context.model;
-    this.trace = context.trace;
+    super(context);
     this.context = context;
     this.root = root;
-    this.isShown = false;
     this.drawn = 0;
     this.isolated = null;
     this.previous = null;

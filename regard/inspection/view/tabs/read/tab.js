@@ -13,19 +13,14 @@ import { offerSaves } from "../../saving/save.js";
 import { shareTable, sharesSvg, tokenText } from "../../parts/share_table.js";
 import { average, rowsOf } from "../../core/alignment.js";
 import { Turns } from "../../core/turns.js";
-import { isReady } from "../../core/tab.js";
+import { TabBase, isReady } from "../../core/tab.js";
 
 const TOP = 10;
 
 /** Fill and classify. */
-class ReadTab {
+class ReadTab extends TabBase {
   constructor(root, context) {
-    this.state = context.state;
-    this.source = context.source;
-    this.announce = context.announce;
-    this.fail = context.fail;
-    this.model = context.model;
-    this.trace = context.trace;
+    super(context);
     this.turns = new Turns(this.fail);
     this.build(root);
     this.trace.on(() => this.refresh());

@@ -13,20 +13,15 @@ import { resolve } from "../../core/choice.js";
 import { kindOf, requestOf } from "../../core/tracing.js";
 import { LossCurve } from "../../pictures/curve.js";
 import { Turns } from "../../core/turns.js";
-import { isReady } from "../../core/tab.js";
+import { TabBase, isReady } from "../../core/tab.js";
 
 const PACE = 900; // milliseconds for each checkpoint while it plays
 const PAUSE = 2000; // between two looks at a run that goes on
 
 /** Through training. */
-class TrainingTab {
+class TrainingTab extends TabBase {
   constructor(root, context) {
-    this.state = context.state;
-    this.source = context.source;
-    this.announce = context.announce;
-    this.fail = context.fail;
-    this.model = context.model;
-    this.trace = context.trace;
+    super(context);
     this.turns = new Turns(this.fail);
     this.seen = new Map();
     this.build(root);

@@ -6,16 +6,12 @@ import { Turns } from "../../core/turns.js";
 import { AlignmentPanel } from "./aligning.js";
 import { DecodingPanel } from "./decoding.js";
 import { BeamPanel } from "./beam.js";
-import { isReady } from "../../core/tab.js";
+import { TabBase, isReady } from "../../core/tab.js";
 
 /** Translate and watch. */
-class TranslateTab {
+class TranslateTab extends TabBase {
   constructor(root, context) {
-    this.state = context.state;
-    this.source = context.source;
-    this.fail = context.fail;
-    this.model = context.model;
-    this.trace = context.trace;
+    super(context);
     this.turns = new Turns(this.fail);
     this.alignment = new AlignmentPanel(context);
     this.decoding = new DecodingPanel(context);

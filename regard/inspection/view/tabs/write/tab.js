@@ -11,7 +11,7 @@ import { Distribution, chanceStrip } from "../../parts/distribution.js";
 import { tokenText, wordText } from "../../parts/share_table.js";
 import { Turns } from "../../core/turns.js";
 import { Writing, writeIds } from "./writing.js";
-import { isReady } from "../../core/tab.js";
+import { TabBase, isReady } from "../../core/tab.js";
 
 const MOST_IN_ONE_GO = 60;
 const TEMPERATURE =
@@ -19,14 +19,9 @@ const TEMPERATURE =
   "unlikely words gain. Nothing new is created: what the model believes is only sharpened or flattened.";
 
 /** The next word, and writing with it. */
-class WriteTab {
+class WriteTab extends TabBase {
   constructor(root, context) {
-    this.state = context.state;
-    this.source = context.source;
-    this.announce = context.announce;
-    this.fail = context.fail;
-    this.model = context.model;
-    this.trace = context.trace;
+    super(context);
     this.writing = new Writing(context);
     this.turns = new Turns(this.fail);
     this.lastClick = Promise.resolve();
