@@ -1,7 +1,7 @@
 """Which small changes of the code the tests do not notice: a seeded sample of mutmut's mutants.
 
     pip install -c constraints.txt -e ".[test,mutation]"
-    python -m tests.mutation --modules attention,saves --sample 40 --seed 1
+    python -m tests.mutation --modules attention,cache --sample 40 --seed 1
 
 mutmut makes the mutants. It has no sample and needs the whole suite to choose tests, so they are run here: of
 the module's package, on a copy of the project, to the first failure or the time limit. Needs POSIX.
@@ -123,7 +123,7 @@ def tests_of(module: Path) -> list[Path]:
 
 def mutants_of(module: Path, code: str, count: int, draw: random.Random) -> list[Mutant]:
     """So many of the changes that mutmut makes inside functions, each at another place, by their lines."""
-    from mutmut.mutation.file_mutation import create_mutations
+    from mutmut.mutation.file_mutation import create_mutations  # pyright: ignore[reportMissingImports]
 
     tree, mutations, *_ = create_mutations(str(module), code)
     places: dict[int, list[tuple[Any, Any]]] = {}
