@@ -35,7 +35,7 @@ from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.text.collate import ParallelBatch, TextBatch
 from regard.training.objectives import LanguageModeling, Objective, Translation
-from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
+from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_learning_rate
 from regard.training.replicas import Replicas
 from regard.training.settings import OptimizerSettings, TrainingSettings
 from regard.training.trainer import compile_blocks
@@ -112,7 +112,7 @@ class _Ours:
         objective, replicas = self._make().train(), Replicas(workers).__enter__()
         pieces = self._batch.split(workers)
         optimizer = build_optimizer(objective, self._settings)
-        set_rate(optimizer, RATE)
+        set_learning_rate(optimizer, RATE)
         if compiled:
             compile_blocks(objective)
 

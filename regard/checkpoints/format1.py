@@ -1,4 +1,4 @@
-"""Files of format 1, read as format 2: config.json, training.json and recipe.toml.
+"""Files of format 1, read as format 2: config.json, training.json, recipe.toml and metrics.jsonl.
 
 Format 2 has other names of settings, tasks and poolings, one table of a recipe for each concern, and counts
 the tokens of a micro-batch, not of a whole step. Loads no torch.
@@ -12,7 +12,7 @@ from typing import Any
 
 from regard.errors import CheckpointError
 
-FORMAT = 2  # of all three files
+FORMAT = 2
 
 _TASKS = {"writing": "language-modeling", "masked": "masked-language-modeling"}
 _POOLINGS = {"first": "cls", "tanh": "bert"}
@@ -54,6 +54,7 @@ _TRAINING = {
 }
 _DATA = {"held_out": "validation_split", "most_held_out": "max_validation_examples"}
 _VALIDATION = {"best": "monitor", "backwards": "channel_weight"}
+_METRICS = {"rate": "learning_rate", "watched": "monitored"}
 
 
 def check_format(file: object, number: Any) -> None:
@@ -64,6 +65,11 @@ def check_format(file: object, number: Any) -> None:
         raise CheckpointError(
             f"{file} has format {number}, and this version reads up to {FORMAT}; update regard"
         )
+
+
+def read_event(event: dict[str, Any]) -> dict[str, Any]:
+    """A line of metrics.jsonl as format 2 has it."""
+    return {_METRICS.get(name, name): value for name, value in event.items()}
 
 
 def read_config(file: object, values: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ EXAMPLES = """\b
 Examples:
   regard demo                          train, translate the lectures' sentences, look inside
   regard demo "My cat is small."       a sentence of your own
-  regard demo language-model           a model that goes on writing
+  regard demo language-model           a model that continues a text
   regard demo --reverse                French to English
   regard demo --show-corpus 3          what it learns from
   regard demo --show-corpus --out DIR  the same as text files

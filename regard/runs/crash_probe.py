@@ -58,7 +58,13 @@ class Witness:
     def __call__(self, event: Event) -> None:
         """A line for each step."""
         if isinstance(event, StepDone):
-            seen = [event.step, self.batch, event.loss.hex(), event.gradient_norm.hex(), event.rate.hex()]
+            seen = [
+                event.step,
+                self.batch,
+                event.loss.hex(),
+                event.gradient_norm.hex(),
+                event.learning_rate.hex(),
+            ]
             self.write(json.dumps(seen) + "\n")
 
     def watching(self, fetch: Callable[[Any], Any], end: Callable[[], None]) -> Callable[[Any], Any]:

@@ -35,7 +35,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Course:
+class Curves:
     """The events of a run, in order."""
 
     charts: list[Chart]
@@ -52,13 +52,13 @@ class Course:
         return next((event for event in reversed(self.validations) if event.get("is_best")), None)
 
 
-def course_of(events: Sequence[dict[str, Any]]) -> Course:
+def curves_of(events: Sequence[dict[str, Any]]) -> Curves:
     """The curves of these events."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for event in events:
         by_kind.setdefault(event["event"], []).append(event)
     steps, validations = by_kind.get("step", []), by_kind.get("validation", [])
-    return Course(
+    return Curves(
         charts=_charts(steps, validations),
         validations=validations,
         resumed=by_kind.get("resumed", []),
@@ -79,7 +79,7 @@ def _charts(steps: list[dict[str, Any]], validations: list[dict[str, Any]]) -> l
         Chart("scores", "Validation scores", _scores(validations, ["bleu", "chrf", "accuracy"])),
         Chart("perplexity", "Validation perplexity", _scores(validations, ["perplexity"])),
         Chart("bits", "Bits per character", _scores(validations, ["bits_per_character"])),
-        Chart("rate", "Learning rate", [_mean(steps, "rate", "rate")]),
+        Chart("learning_rate", "Learning rate", [_mean(steps, "learning_rate", "learning_rate")]),
         Chart("gradient", "Gradient norm, before clipping", [_mean(steps, "gradient_norm", "norm")]),
         Chart("speed", "Tokens per second", [_speed(steps)]),
     ]

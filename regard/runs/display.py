@@ -62,7 +62,7 @@ class Pace:
         return {
             "step": f"{self.latest.step:,}/{self.steps:,}",
             "loss": f"{self.loss:.4f}",
-            "rate": f"{self.latest.rate:.2e}",
+            "learning_rate": f"{self.latest.learning_rate:.2e}",
             "tokens/s": f"{self.tokens / max(self.seconds, 1e-9):,.0f}",
             **padding,
             "left": duration((self.steps - self.latest.step) * self.seconds),

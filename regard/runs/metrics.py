@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
 
+from regard.checkpoints.format1 import read_event
 from regard.errors import TrainingError
 from regard.training.events import Event, Finished, Resumed, Saved, Saving, StepDone, Validated
 
@@ -86,7 +87,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         except ValueError:
             continue
         if isinstance(event, dict) and isinstance(event.get("step"), int) and "event" in event:
-            events.append(event)
+            events.append(read_event(event))
     return events
 
 
@@ -101,7 +102,7 @@ def _line(event: Event) -> str:
         }
         values |= {
             "scores": scores,
-            "watched": validation["monitored"],
+            "monitored": validation["monitored"],
             "samples": list(validation["samples"]),
         }
     return json.dumps(values, ensure_ascii=False, default=str) + "\n"

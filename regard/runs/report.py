@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import UsageError
-from regard.runs.curves import Course, course_of, draw, write_pictures
+from regard.runs.curves import Curves, curves_of, draw, write_pictures
 from regard.runs.display import duration
 from regard.runs.metrics import read_metrics
 from regard.runs.run_folder import RunFolder
@@ -45,17 +45,17 @@ summary { cursor: pointer; color: var(--soft); padding: .2rem 0; }
 """
 
 
-def page(folder: RunFolder, course: Course) -> str:
+def page(folder: RunFolder, curves: Curves) -> str:
     """The whole document."""
     recipe, facts = folder.recipe(), folder.facts()
     name = escape(folder.path.absolute().name)
     parts = [
         f"<h1>{name}</h1>",
-        f'<p class="about">{escape(_about(recipe.task, facts, course))}</p>',
-        f'<div class="figures">{"".join(_figures(course, facts))}</div>',
-        f'<h2>Curves</h2><div class="charts">{"".join(map(draw, course.charts))}</div>',
+        f'<p class="about">{escape(_about(recipe.task, facts, curves))}</p>',
+        f'<div class="figures">{"".join(_figures(curves, facts))}</div>',
+        f'<h2>Curves</h2><div class="charts">{"".join(map(draw, curves.charts))}</div>',
         "<h2>Samples over time</h2>",
-        *_samples(course.validations),
+        *_samples(curves.validations),
         "<h2>What was read</h2>",
         _reading(facts),
         "<h2>Settings</h2>",
@@ -74,27 +74,27 @@ def page(folder: RunFolder, course: Course) -> str:
     )
 
 
-def _about(objective: str, facts: dict[str, Any], course: Course) -> str:
-    state = ENDS.get((course.finished or {}).get("reason", ""), "not finished")
-    resumed = [f"resumed {len(course.resumed)} times"] if course.resumed else []
+def _about(objective: str, facts: dict[str, Any], curves: Curves) -> str:
+    state = ENDS.get((curves.finished or {}).get("reason", ""), "not finished")
+    resumed = [f"resumed {len(curves.resumed)} times"] if curves.resumed else []
     machine = [
         f"{name} {facts[name]}" for name in ("device", "threads", "seed", "regard", "torch") if name in facts
     ]
     return ", ".join([objective, state, *resumed, *machine])
 
 
-def _figures(course: Course, facts: dict[str, Any]) -> Iterable[str]:
-    best = course.best or (course.validations[-1] if course.validations else None)
+def _figures(curves: Curves, facts: dict[str, Any]) -> Iterable[str]:
+    best = curves.best or (curves.validations[-1] if curves.validations else None)
     shown: dict[str, str] = {}
     if best is not None:
         shown |= _scores(best)
         shown["at step"] = f"{best['step']:,}"
     if facts.get("parameters"):
         shown["parameters"] = f"{facts['parameters']:,}"
-    shown["time in steps"] = duration(course.seconds)
-    shown["tokens a second"] = f"{course.tokens / max(course.seconds, 1e-9):,.0f}"
-    if course.padding is not None:
-        shown["padding"] = f"{100 * course.padding:.1f} %"
+    shown["time in steps"] = duration(curves.seconds)
+    shown["tokens a second"] = f"{curves.tokens / max(curves.seconds, 1e-9):,.0f}"
+    if curves.padding is not None:
+        shown["padding"] = f"{100 * curves.padding:.1f} %"
     for name, value in shown.items():
         yield f'<div class="figure"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
 
@@ -135,11 +135,11 @@ def _reading(facts: dict[str, Any]) -> str:
 
 def write_report(folder: RunFolder) -> bool:
     """Write report.html and curves/ for the events so far; return whether there are any."""
-    course = course_of(read_metrics(folder.metrics))
-    if not course.charts:
+    curves = curves_of(read_metrics(folder.metrics))
+    if not curves.charts:
         return False
-    write_pictures(course.charts, folder.path / "curves")
-    folder.report.write_text(page(folder, course), encoding="utf-8")
+    write_pictures(curves.charts, folder.path / "curves")
+    folder.report.write_text(page(folder, curves), encoding="utf-8")
     return True
 
 

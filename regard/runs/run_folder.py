@@ -6,7 +6,7 @@ text/            tokenizers, labels, and the token files that were made once
 checkpoints/     states to resume from; weights/ those kept to be looked at
 metrics.jsonl    a line for each step, validation and checkpoint, with its time
 model/           the model of the best validation so far, or of the newest checkpoint before there is one
-report.html      the course of it all, curves/ the same as pictures
+report.html      the report of the run; curves/ has its charts as pictures
 datastore/       the kNN-MT datastore that `regard datastore` has built
 """
 

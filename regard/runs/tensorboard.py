@@ -37,7 +37,7 @@ class TensorBoardEvents:
             values = {
                 "loss": event.cross_entropy,  # the quantity of validation/loss
                 "objective": event.loss,
-                "rate": event.rate,
+                "learning_rate": event.learning_rate,
                 "gradient norm": event.gradient_norm,
                 "tokens per second": event.tokens_per_second,
             }

@@ -213,7 +213,7 @@ def _text_routes(models: Models, traces: Traces) -> APIRouter:
 def _training_routes(models: Models) -> APIRouter:
     routes = APIRouter()
 
-    @routes.get("/course/{name}")
+    @routes.get("/progress/{name}")
     def training_curves(name: str) -> Response:
         return json_response(models[name].training_curves())
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from regard.checkpoints.folder import ModelFolder
 from regard.demo.lectures import LECTURES, REVERSED, Lecture
-from regard.inspection.render.model_card import family_of, model_card
+from regard.inspection.render.model_card import model_card
 from regard.model.config import ModelConfig
 from regard.text.tokenizer import SPELLINGS, Tokenizer
 
 LANGUAGES = {
     "demo": "English to French",
     "demo-reverse": "French to English",
-    "demo-language-model": "goes on writing English",
+    "demo-language-model": "continues English text",
 }
-DOES = {"translation": "translates", "writing": "goes on writing", "reading": "reads"}
+DOES = {"encoder-decoder": "translates", "decoder-only": "continues a text", "encoder-only": "reads"}
 # The word that differs in meaning in a pair of the lectures' sentences.
 ABOUT = {"it, too": "it", "it": "it", "bank": "bank", "Python": "Python"}
 TIRED, WIDE = LECTURES[0].source, LECTURES[1].source
@@ -38,9 +38,9 @@ def card(
     snapshots: list[int],
 ) -> dict[str, Any]:
     """The description of a trained model."""
-    config, family = folder.config, family_of(folder.config)
+    config = folder.config
     labels = folder.labels or range(config.classes)
-    does = LANGUAGES[facts["name"]] if facts else DOES[family]
+    does = LANGUAGES[facts["name"]] if facts else DOES[config.family]
     return model_card(
         name,
         f"{name}, {does}",
@@ -49,14 +49,14 @@ def card(
         labels=list(map(str, labels)) if config.output == "classes" else [],
         snapshots=snapshots,
         examples=examples(config, tokenizer, facts),
-        pairs=pairs(family, facts),
+        pairs=pairs(facts),
         known_words=facts is not None,
     )
 
 
 def untrained_card(name: str, state: str) -> dict[str, Any]:
     """The description of a demo model that is not trained: a name without sizes."""
-    family = "writing" if name == "demo-language-model" else "translation"
+    family = "decoder-only" if name == "demo-language-model" else "encoder-decoder"
     nothing = dict.fromkeys(("heads", "width", "head_width", "vocabulary", "parameters", "context"), 0)
     return {
         "name": name,
@@ -83,12 +83,11 @@ def examples(config: ModelConfig, tokenizer: Tokenizer, facts: Mapping[str, Any]
         return [lecture.source for lecture in _lectures(facts) if "’" not in lecture.source]
     if config.output in ("masked", "words") and config.family == "encoder-only":
         return [f"Paris is the {_mask(tokenizer)} of France."]
-    return {"translation": [TIRED], "writing": [BEGINNINGS[0]], "reading": ["A film to remember."]}[
-        family_of(config)
-    ]
+    texts = {"encoder-decoder": TIRED, "decoder-only": BEGINNINGS[0], "encoder-only": "A film to remember."}
+    return [texts[config.family]]
 
 
-def pairs(family: str, facts: Mapping[str, Any] | None) -> list[list[str]]:
+def pairs(facts: Mapping[str, Any] | None) -> list[list[str]]:
     """Two sentences that differ in one word, and the word to compare in both."""
     if facts is None or facts["name"] == "demo-language-model":
         return [[TIRED, WIDE, "it"]]

@@ -15,7 +15,7 @@ class StepDone:
     step: int
     epoch: int
     loss: float  # what is minimised, with label smoothing and R-Drop
-    rate: float
+    learning_rate: float
     gradient_norm: float  # before clipping
     tokens: int
     seconds: float

@@ -106,7 +106,7 @@ _FUSED_ON = ("cpu", "cuda", "mps", "xpu")
 def build_optimizer(module: nn.Module, settings: TrainingSettings) -> Optimizer:
     """Freeze the parameters of `settings.freeze` and build the optimizer for the others.
 
-    `set_rate` multiplies the learning rate by the `factor` of each group.
+    `set_learning_rate` multiplies the learning rate by the `factor` of each group.
     """
     freeze(module, settings.freeze)
     parts = parts_of(module)
@@ -115,10 +115,10 @@ def build_optimizer(module: nn.Module, settings: TrainingSettings) -> Optimizer:
     return OPTIMIZERS.find(settings.optimizer.name)(parts, settings.optimizer)
 
 
-def set_rate(optimizer: Optimizer, rate: float) -> None:
+def set_learning_rate(optimizer: Optimizer, learning_rate: float) -> None:
     """Set the learning rate of every group."""
     for group in optimizer.param_groups:
-        group["lr"] = rate * group["factor"]
+        group["lr"] = learning_rate * group["factor"]
 
 
 def _adamw(parts: list[Part], settings: OptimizerSettings) -> Optimizer:

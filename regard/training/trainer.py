@@ -38,7 +38,7 @@ from regard.training.events import (
     Validated,
     Validation,
 )
-from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_rate
+from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_learning_rate
 from regard.training.replicas import LossSums, Replicas
 from regard.training.schedule import SCHEDULES
 from regard.training.settings import TrainingSettings
@@ -249,7 +249,7 @@ class Trainer:
                 return
             losses += self.replicas.backward(self.module, parts[first : first + together])
         mean = self._mean(losses)
-        rate = self._update()
+        learning_rate = self._update()
         self.progress.add_loss(mean.loss)
         self.average.update(self.progress.step)
         seconds, padding = time.perf_counter() - start, getattr(self.source, "padding", None)
@@ -259,7 +259,7 @@ class Trainer:
                 epoch=self.source.epoch,
                 loss=mean.loss,
                 cross_entropy=mean.cross_entropy,
-                rate=rate,
+                learning_rate=learning_rate,
                 gradient_norm=mean.gradient_norm,
                 tokens=mean.tokens,
                 seconds=seconds,
@@ -286,11 +286,11 @@ class Trainer:
     def _update(self) -> float:
         steps, schedule = self.settings.steps, self.settings.schedule
         factor = self.schedule(self.progress.step + 1, schedule.warmup_steps, steps, schedule.min_lr_ratio)
-        rate = self.settings.optimizer.learning_rate * factor
-        set_rate(self.optimizer, rate)
+        learning_rate = self.settings.optimizer.learning_rate * factor
+        set_learning_rate(self.optimizer, learning_rate)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return rate
+        return learning_rate
 
     def _validation_is_due(self, reason: str) -> bool:
         step, every = self.progress.step, self.settings.validation.validate_every

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.checkpoints.format1 import FORMAT, read_config, read_recipe, read_training
+from regard.checkpoints.format1 import FORMAT, read_config, read_event, read_recipe, read_training
 from regard.errors import CheckpointError
 
 RECIPE = {
@@ -77,3 +77,8 @@ def test_a_newer_format_is_refused_and_the_own_one_unchanged(read):
     assert read("file", told) is told
     with pytest.raises(CheckpointError, match="file has format 3, and this version reads up to 2; update"):
         read("file", {"format": FORMAT + 1})
+
+
+def test_metrics_of_format_1_have_the_names_of_today():
+    event = {"event": "step", "step": 3, "rate": 0.1, "watched": "bleu"}
+    assert read_event(event) == {"event": "step", "step": 3, "learning_rate": 0.1, "monitored": "bleu"}

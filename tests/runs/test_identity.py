@@ -128,8 +128,8 @@ def test_another_metric_starts_a_new_best(run, caplog):
     assert "is not comparable any more: validation.monitor 'loss', now 'bleu'" in caplog.text
     events = [event for event in read_metrics(run / "metrics.jsonl") if event["event"] == "validation"]
     again_at = [event for event in events if event["step"] == 4]  # the step it went on from
-    assert [(event["watched"], event["is_best"]) for event in again_at] == [("bleu", True)]
-    after = [event["scores"]["bleu"] for event in events if event["watched"] == "bleu"]
+    assert [(event["monitored"], event["is_best"]) for event in again_at] == [("bleu", True)]
+    after = [event["scores"]["bleu"] for event in events if event["monitored"] == "bleu"]
     assert again.metrics["bleu"] == max(after)
 
 

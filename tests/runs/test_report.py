@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from regard.errors import UsageError
-from regard.runs.curves import MOST_POINTS, Chart, Scale, Series, course_of, draw, number_text, write_pictures
+from regard.runs.curves import MOST_POINTS, Chart, Scale, Series, curves_of, draw, number_text, write_pictures
 from regard.runs.report import write_report, write_report_of
 from regard.runs.run_folder import RunFolder
 
@@ -47,7 +47,7 @@ def events(steps: int = 1000) -> list[dict]:
             step=n,
             loss=6 / n,
             cross_entropy=5 / n,
-            rate=1e-3,
+            learning_rate=1e-3,
             gradient_norm=1.0,
             tokens=100,
             seconds=0.5,
@@ -64,30 +64,30 @@ def events(steps: int = 1000) -> list[dict]:
 
 
 def test_a_course_is_told_by_its_events():
-    course = course_of(events())
-    assert [chart.file for chart in course.charts] == [
-        "loss", "objective", "scores", "rate", "gradient", "speed",
+    curves = curves_of(events())
+    assert [chart.file for chart in curves.charts] == [
+        "loss", "objective", "scores", "learning_rate", "gradient", "speed",
     ]  # fmt: skip
-    loss, valid = course.charts[0].series
+    loss, valid = curves.charts[0].series
     assert len(loss.x) == MOST_POINTS
     assert loss.x[-1] == 1000
     assert np.average(loss.y, weights=np.diff([0, *loss.x])) == pytest.approx(
         np.mean([5 / n for n in range(1, 1001)])
     )
     assert valid.y.tolist() == [0.1, 0.05]
-    assert course.charts[-1].series[0].y.tolist() == [200.0] * MOST_POINTS
-    assert course.best is not None
-    assert course.best["step"] == 10
+    assert curves.charts[-1].series[0].y.tolist() == [200.0] * MOST_POINTS
+    assert curves.best is not None
+    assert curves.best["step"] == 10
 
 
 def test_training_and_validation_are_drawn_as_one_quantity():
-    smoothed = course_of(events(20)).charts
+    smoothed = curves_of(events(20)).charts
     assert [series.y[0] for series in smoothed[0].series] == [5.0, 0.1]
     assert smoothed[1].series[0].y[0] == 6.0
     plain = [{**event, "loss": event["cross_entropy"]} if "loss" in event else event for event in events(20)]
-    assert "objective" not in [chart.file for chart in course_of(plain).charts]
+    assert "objective" not in [chart.file for chart in curves_of(plain).charts]
     older = [{key: event[key] for key in event if key != "cross_entropy"} for event in events(20)]
-    charts = course_of(older).charts
+    charts = curves_of(older).charts
     assert [series.name for series in charts[0].series] == ["validation"]
     assert [series.y[0] for series in charts[1].series] == [6.0]
 
@@ -145,7 +145,7 @@ def test_a_run_without_steps_or_without_a_recipe_gives_no_report(tmp_path, small
 def test_every_chart_is_a_picture_with_something_on_it(tmp_path):
     from matplotlib.image import imread
 
-    charts = course_of(events(50)).charts[:2]
+    charts = curves_of(events(50)).charts[:2]
     written = write_pictures(charts, tmp_path / "curves")
     assert [path.name for path in written] == ["loss.png", "objective.png"]
     for path in written:

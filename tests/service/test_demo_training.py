@@ -122,8 +122,8 @@ def test_it_is_begun_once(place, monkeypatch):
         )
         assert client.get(API + "models").json()["models"][0]["state"] == "learning"
         until(lambda: models["demo"].training.run is not None)
-        course = client.get(API + "course/demo").json()
-        assert (course["live"], course["total"], len(course["steps"])) == (True, 10, 5)
+        progress = client.get(API + "progress/demo").json()
+        assert (progress["live"], progress["total"], len(progress["steps"])) == (True, 10, 5)
         asked = client.post(API + "trace", json={"model": "demo", "text": "a"})
         assert asked.status_code == 503
         process = models["demo"].training._process
@@ -162,4 +162,4 @@ def test_a_model_is_trained_and_used(place):
         trace = client.post(API + "trace", json={"model": "demo", "text": "The cat.", "snapshot": 6})
         assert trace.status_code == 200
         assert client.post(API + "demo").status_code == 409
-        assert len(client.get(API + "course/demo").json()["steps"]) == 12
+        assert len(client.get(API + "progress/demo").json()["steps"]) == 12

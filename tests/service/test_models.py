@@ -110,7 +110,7 @@ def test_a_name_for_a_folder(tmp_path, path, taken, name):
 def test_the_demo_is_offered_untrained(empty_cache):
     models = open_models()
     (card,) = models.cards()
-    assert (card["name"], card["state"], card["family"]) == ("demo", "untrained", "translation")
+    assert (card["name"], card["state"], card["family"]) == ("demo", "untrained", "encoder-decoder")
     assert card["title"] == "demo, English to French, not trained yet"
     with pytest.raises(NotReady, match="demo is not trained yet; train it on the page"):
         models["demo"].loaded()
@@ -168,7 +168,7 @@ from fastapi.testclient import TestClient
 from regard.service.models import open_models
 from regard.service.studio import make_studio
 client = TestClient(make_studio(open_models([{str(demo_run)!r}])), base_url="http://localhost")
-for path in ("/studio", "/studio/api/models", "/studio/api/course/small"):
+for path in ("/studio", "/studio/api/models", "/studio/api/progress/small"):
     assert client.get(path).status_code == 200, path
 assert "torch" not in sys.modules
 asked = dict(model="small", text="The street.")

@@ -19,7 +19,11 @@ API = "/studio/api/"
 def test_the_models(client):
     cards = client.get(API + "models").json()["models"]
     assert [card["name"] for card in cards] == ["small", "translate", "complete", "fill", "classify"]
-    assert [card["family"] for card in cards] == ["translation", "translation", "writing", *["reading"] * 2]
+    assert [card["family"] for card in cards] == [
+        *["encoder-decoder"] * 2,
+        "decoder-only",
+        *["encoder-only"] * 2,
+    ]
     assert [card["output"] for card in cards] == ["words", "words", "words", "masked", "classes"]
     assert {card["state"] for card in cards} == {"ready"}
     small, classify = cards[0], cards[4]
@@ -214,12 +218,12 @@ def test_fill_and_classify(ask, models):
 
 
 def test_the_course_of_a_run(client):
-    told = client.get(API + "course/small").json()
+    told = client.get(API + "progress/small").json()
     assert told["steps"][0] == {"step": 1, "loss": 8.75}
     assert len(told["steps"]) == 20
     assert told["validations"] == [{"step": 20, "loss": 4.0, "bleu": None}]
     assert (told["snapshots"], told["live"], told["total"]) == ([0, 20], False, 20)
-    assert client.get(API + "course/fill").json() == {
+    assert client.get(API + "progress/fill").json() == {
         "steps": [], "validations": [], "snapshots": [], "live": False, "total": 0,
     }  # fmt: skip
 

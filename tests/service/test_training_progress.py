@@ -1,4 +1,4 @@
-"""The course of a run: thinned, live while it goes on, and read from whatever is there."""
+"""The progress of a run: thinned, live while it goes on, and read from whatever is there."""
 
 from __future__ import annotations
 

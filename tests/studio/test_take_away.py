@@ -150,7 +150,7 @@ def test_what_is_asked_for_before_it_is_there_comes_when_it_is(person, chosen, t
         else:
             held.append(route)
 
-    page.route(re.compile("/api/(trace|next|course/.*)$"), hold)
+    page.route(re.compile("/api/(trace|next|progress/.*)$"), hold)
     person.visit(**chosen)
     offers = page.locator("details.save").locator("visible=true")
     for offer in offers.all():

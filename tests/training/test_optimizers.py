@@ -20,7 +20,7 @@ from regard.training.optimizers import (
     gradients_of,
     parts_of,
     scale_and_clip,
-    set_rate,
+    set_learning_rate,
 )
 from regard.training.settings import TrainingSettings
 
@@ -95,7 +95,7 @@ def test_a_step_is_the_stated_rule_for_every_projection():
     module = with_gradients(objective(feed_forward="swiglu"))
     before = {name: p.detach().clone() for name, p in module.named_parameters()}
     optimizer = build_optimizer(module, settings(weight_decay=0.1, momentum=0.9))
-    set_rate(optimizer, 0.01)
+    set_learning_rate(optimizer, 0.01)
     optimizer.step()
     for part in parts_of(module):
         if part.role != "matrix":
@@ -132,7 +132,7 @@ def test_the_rest_is_adamw():
     for module, name in ((ours, "muon"), (theirs, "adamw")):
         optimizer = build_optimizer(module, settings(optimizer=name))
         for _ in range(3):
-            set_rate(optimizer, 0.01)
+            set_learning_rate(optimizer, 0.01)
             optimizer.step()
     mine = {part.name: part for part in parts_of(ours)}
     for part in parts_of(theirs):
@@ -149,7 +149,7 @@ def test_the_order_of_parameters_changes_nothing():
             if reverse:
                 group["params"].reverse()
                 group["sections"] = group["sections"] and group["sections"][::-1]
-        set_rate(optimizer, 0.01)
+        set_learning_rate(optimizer, 0.01)
         for _ in range(2):
             optimizer.step()
         results.append([p.detach().clone() for p in module.parameters()])
@@ -160,7 +160,7 @@ def test_the_order_of_parameters_changes_nothing():
 def test_state_goes_out_and_in(name):
     first = with_gradients(objective())
     first_optimizer = build_optimizer(first, settings(optimizer=name))
-    set_rate(first_optimizer, 0.01)
+    set_learning_rate(first_optimizer, 0.01)
     first_optimizer.step()
     second = copy.deepcopy(first)
     for old, new in zip(first.parameters(), second.parameters(), strict=True):
@@ -176,7 +176,7 @@ def test_state_goes_out_and_in(name):
 def test_adamw_is_fused_and_torchs():
     module, theirs = with_gradients(objective()), with_gradients(objective())
     optimizer = build_optimizer(module, settings(optimizer="adamw", weight_decay=0.0))
-    set_rate(optimizer, 0.01)
+    set_learning_rate(optimizer, 0.01)
     assert all(group["fused"] for group in optimizer.param_groups)
     reference = torch.optim.AdamW(
         theirs.parameters(), lr=0.01, betas=(0.9, 0.98), eps=1e-9, weight_decay=0.0, foreach=False
@@ -241,7 +241,7 @@ def test_only_weights_decay(name):
         parameter.grad = torch.zeros_like(parameter)
     before = {part.name: part.parameter.detach().clone() for part in parts_of(module)}
     optimizer = build_optimizer(module, settings(optimizer=name, weight_decay=0.5))
-    set_rate(optimizer, 0.1)
+    set_learning_rate(optimizer, 0.1)
     optimizer.step()
     for part in parts_of(module):
         expected = before[part.name] * (0.95 if part.role in ("matrix", "weight") else 1.0)
@@ -255,7 +255,7 @@ def test_embeddings_decay_where_asked(name):
         parameter.grad = torch.zeros_like(parameter)
     before = {part.name: part.parameter.detach().clone() for part in parts_of(module)}
     optimizer = build_optimizer(module, settings(optimizer=name, weight_decay=0.5, embedding_decay=0.2))
-    set_rate(optimizer, 0.1)
+    set_learning_rate(optimizer, 0.1)
     optimizer.step()
     factors = {"matrix": 0.95, "weight": 0.95, "table": 0.98, "plain": 1.0}
     seen = set()
@@ -283,7 +283,7 @@ def test_body_and_head_have_rates_of_their_own(name):
     optimizer = build_optimizer(
         module, settings(optimizer=name, backbone_lr_scale=0.1, head_lr_scale=2.0, muon_lr_scale=0.5)
     )
-    set_rate(optimizer, 1.0)
+    set_learning_rate(optimizer, 1.0)
     rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
     for part in parts_of(module):
         muon = 0.5 if name == "muon" and part.role == "matrix" else 1.0
@@ -296,7 +296,7 @@ def test_what_is_frozen_stays(name):
     module = objective("classification")
     optimizer = build_optimizer(module, settings(optimizer=name, freeze=["source.*", "encoder.*"]))
     before = {n: p.detach().clone() for n, p in module.named_parameters()}
-    set_rate(optimizer, 0.1)
+    set_learning_rate(optimizer, 0.1)
     loss, _ = module(KINDS["classification"][0]())
     loss.backward()
     optimizer.step()

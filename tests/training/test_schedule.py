@@ -32,9 +32,9 @@ def test_the_warm_up_is_a_straight_line_to_one(name):
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_it_never_rises_after_the_warm_up_and_stays_a_factor(name):
-    course = [SCHEDULES[name](step, 10, 100, 0.1) for step in range(1, 150)]
-    assert all(a >= b for a, b in pairwise(course[9:]))
-    assert all(0 < factor <= 1 for factor in course)
+    factors = [SCHEDULES[name](step, 10, 100, 0.1) for step in range(1, 150)]
+    assert all(a >= b for a, b in pairwise(factors[9:]))
+    assert all(0 < factor <= 1 for factor in factors)
 
 
 @pytest.mark.parametrize(("name", "half"), [("cosine", 0.55), ("linear", 0.55)])

@@ -150,7 +150,7 @@ def test_events_tell_what_happened(tmp_path):
     steps = steps_of(events)
     assert [event.step for event in steps] == [1, 2, 3, 4, 5, 6]
     assert all(event.tokens_per_second > 0 and 0 <= event.padding < 1 for event in steps)
-    assert steps[0].rate == pytest.approx(1e-3 / 2)
+    assert steps[0].learning_rate == pytest.approx(1e-3 / 2)
     assert [event.step for event in events if isinstance(event, Validated)] == [4, 6]
     assert [event.path.parent.name for event in events if isinstance(event, Saved)][-2:] == [
         "weights",

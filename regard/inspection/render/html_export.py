@@ -23,7 +23,7 @@ from regard.inspection.analysis.overview import Overview, most_informative
 from regard.inspection.record.record import Record
 from regard.inspection.render import payload
 from regard.inspection.render.bundle import bundle, read_style
-from regard.inspection.render.model_card import family_of, model_card
+from regard.inspection.render.model_card import model_card
 from regard.model.transformer import count_parameters
 
 LARGEST = 950_000  # characters of view and sheets up to which optional sheets are added
@@ -125,7 +125,7 @@ def page_data(
     overview = payload.annotated_overview(record, notes)
     pinned = pin(record, choice, overview)
     config = record.model.config
-    model = model_card("kept", family_of(config), config, count_parameters(record.model))
+    model = model_card("kept", config.family, config, count_parameters(record.model))
     request = {"trace": "kept", "model": model["name"], "text": _text(record), "pinned": pinned}
     sheets = _Sheets(budget)
     sheets.put({"overview": payload.overview_sheet(overview), **dict(_maps(record))})

@@ -6,13 +6,6 @@ from typing import Any
 
 from regard.model.config import ModelConfig
 
-FAMILIES = {"encoder-decoder": "translation", "decoder-only": "writing", "encoder-only": "reading"}
-
-
-def family_of(config: ModelConfig) -> str:
-    """The view's name of a family."""
-    return FAMILIES[config.family]
-
 
 def model_card(
     name: str, headline: str, config: ModelConfig, parameters: int, **others: Any
@@ -24,7 +17,7 @@ def model_card(
     return {
         "name": name,
         "title": f"{headline}, {depth} layers, {config.heads} heads, {_abbreviate(parameters)} weights",
-        "family": family_of(config),
+        "family": config.family,
         "output": "vectors" if config.output == "pooled" else config.output,
         "layers": layers,
         "heads": config.heads,

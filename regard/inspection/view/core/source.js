@@ -98,8 +98,8 @@ export class LiveSource {
     return this.post("ablation", request, signal);
   }
 
-  course(model) {
-    return this.get(`course/${encodeURIComponent(model)}`);
+  progress(model) {
+    return this.get(`progress/${encodeURIComponent(model)}`);
   }
 
   fill(request, signal) {

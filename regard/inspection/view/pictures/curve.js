@@ -7,7 +7,7 @@ const HEIGHT = 250;
 const WIDTHS = [280, 900]; // the least and the most; letters keep their size in between
 const ROOM = { left: 46, right: 14, top: 14, bottom: 34 };
 
-/** A curve in root; show(course, at) as often as needed, onpick(step) when a checkpoint is clicked. */
+/** A curve in root; show(progress, at) as often as needed, onpick(step) when a checkpoint is clicked. */
 export class LossCurve {
   constructor(root, { onpick = (_step) => {} } = {}) {
     this.onpick = onpick;
@@ -20,26 +20,26 @@ export class LossCurve {
     });
     root.append(this.drawing);
     new ResizeObserver(() => this.fit(root.clientWidth)).observe(root);
-    paint(this.drawing, () => this.course && this.draw());
+    paint(this.drawing, () => this.progress && this.draw());
   }
 
   fit(room) {
     const width = Math.max(WIDTHS[0], Math.min(WIDTHS[1], room));
     if (!room || Math.abs(width - this.width) < 1) return;
     this.width = width;
-    if (this.course) this.draw();
+    if (this.progress) this.draw();
   }
 
-  show(course, at) {
-    this.course = course;
+  show(progress, at) {
+    this.progress = progress;
     this.at = at;
     this.draw();
   }
 
   /** Every point: step, loss, and validation where there was one. */
   table() {
-    const validated = new Map(this.course.validations.map(({ step, loss }) => [step, loss]));
-    const trained = new Map(this.course.steps.map(({ step, loss }) => [step, loss]));
+    const validated = new Map(this.progress.validations.map(({ step, loss }) => [step, loss]));
+    const trained = new Map(this.progress.steps.map(({ step, loss }) => [step, loss]));
     const steps = [...new Set([...trained.keys(), ...validated.keys()])].sort((a, b) => a - b);
     return {
       columns: ["step", "training loss", "validation loss"],
@@ -59,7 +59,7 @@ export class LossCurve {
 
   draw() {
     this.drawing.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
-    const { steps, validations, total } = this.course;
+    const { steps, validations, total } = this.progress;
     const losses = [...steps, ...validations].map(({ loss }) => loss).filter(Number.isFinite);
     const most = niceCeiling(Math.max(0.1, ...losses));
     const last = Math.max(total || 0, steps.at(-1)?.step ?? 1, 1);
@@ -78,7 +78,7 @@ export class LossCurve {
   }
 
   sentence() {
-    const { steps, validations } = this.course;
+    const { steps, validations } = this.progress;
     if (!steps.length) return "No loss has been written down yet.";
     const ends = `Training loss from ${digits(steps[0].loss, 2)} at step ${steps[0].step} to ${digits(steps.at(-1).loss, 2)} at step ${steps.at(-1).step}`;
     return validations.length ? `${ends}; validation loss ${digits(validations.at(-1).loss, 2)}.` : `${ends}.`;
@@ -131,7 +131,7 @@ export class LossCurve {
 
   checkpoints() {
     const bottom = HEIGHT - ROOM.bottom;
-    return svg("g", {}, this.course.snapshots.map((step) => svg("g", {
+    return svg("g", {}, this.progress.snapshots.map((step) => svg("g", {
       class: "checkpoint",
       onclick: () => this.onpick(step),
     },

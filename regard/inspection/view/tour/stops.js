@@ -68,7 +68,7 @@ const STOPS = [
     show: ".intervention",
     state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
     prepare: decision,
-    fits: ({ family }) => family === "translation",
+    fits: ({ family }) => family === "encoder-decoder",
   },
   {
     title: "No looking ahead",
@@ -86,7 +86,7 @@ const STOPS = [
       "Press Next in “The decoder, word by word”. Below, beam search tries several translations at once; each branch says why it died.",
     ],
     state: () => ({ ...UNCHANGED, tab: "translate", text: TIRED, step: null }),
-    fits: ({ family }) => family === "translation",
+    fits: ({ family }) => family === "encoder-decoder",
   },
   {
     title: "A probability for every word",
@@ -98,14 +98,14 @@ const STOPS = [
     state: ({ family, examples }) => ({
       ...UNCHANGED,
       tab: "write",
-      text: family === "writing" ? (examples[0] ?? TIRED) : TIRED,
+      text: family === "decoder-only" ? (examples[0] ?? TIRED) : TIRED,
       ids: null,
       at: null,
       temperature: null,
       topk: null,
       topp: null,
     }),
-    fits: ({ family }) => family !== "reading",
+    fits: ({ family }) => family !== "encoder-only",
   },
   {
     title: "All of it was learned",

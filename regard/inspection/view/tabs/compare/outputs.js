@@ -49,8 +49,8 @@ export class CompareOutputs {
   drawOutputs(texts, family) {
     const differs = texts[0] !== texts[1];
     const whole = () => texts.map((text) => [{ text: tokenText(text), differs }]);
-    const [one, other] = family === "translation" ? differing(...texts) : whole();
-    const title = family === "translation" ? "" : family === "writing" ? ", the likeliest next word" : ", the answer";
+    const [one, other] = family === "encoder-decoder" ? differing(...texts) : whole();
+    const title = family === "encoder-decoder" ? "" : family === "decoder-only" ? ", the likeliest next word" : ", the answer";
     fill(this.outputs, line(one, `First${title}`), line(other, `Second${title}`));
   }
 }

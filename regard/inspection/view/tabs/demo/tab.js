@@ -89,9 +89,9 @@ class DemoPanel {
 
   // The curve is a bonus: before the first step there is none.
   async drawCourse() {
-    const course = await this.source.course(this.model().name).catch(() => null);
-    this.room.hidden = !course || course.steps.length < 2;
-    if (!this.room.hidden) this.curve.show(course, null);
+    const progress = await this.source.progress(this.model().name).catch(() => null);
+    this.room.hidden = !progress || progress.steps.length < 2;
+    if (!this.room.hidden) this.curve.show(progress, null);
   }
 
   draw(demo) {

@@ -84,7 +84,7 @@ export class InterventionOutcome {
   placesIn(tokens, fork) {
     const { family, output, vocabulary } = this.model();
     const all = tokens.map((_, place) => place);
-    if (family === "reading") return output === "masked" ? all.filter((place) => tokens[place].special === "mask") : [];
+    if (family === "encoder-only") return output === "masked" ? all.filter((place) => tokens[place].special === "mask") : [];
     const last = all.slice(-Math.max(4, Math.floor(MOST_NUMBERS / vocabulary)));
     return fork && !last.includes(fork.position) ? [fork.position, ...last] : last;
   }
@@ -146,7 +146,7 @@ export class InterventionOutcome {
 
   say(position, [first, second], was, is, names) {
     const before = this.side.tokens[position];
-    const isGap = this.model().family === "reading";
+    const isGap = this.model().family === "encoder-only";
     const after = isGap ? "In the gap" : before.special ? "At the beginning" : `After “${wordText(before.text)}”`;
     const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.interventions.length ? ` → ${writeShare(is[id])}` : ""}`;
     const odds = (shares) => shares[first] / shares[second];

@@ -285,6 +285,6 @@ export const READ = {
   name: "read",
   title: "Read",
   needs: ["fill"],
-  fits: (model) => isReady(model) && model.family === "reading",
+  fits: (model) => isReady(model) && model.family === "encoder-only",
   Tab: ReadTab,
 };

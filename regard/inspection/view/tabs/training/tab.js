@@ -43,7 +43,7 @@ class TrainingTab extends TabBase {
 
   build(root) {
     const picture = panel({ title: "Attention at this step", class: "training-picture" });
-    const course = panel({ title: "The loss on the way", class: "training-course" });
+    const progress = panel({ title: "The loss on the way", class: "training-progress" });
     this.heading = picture.heading;
     const room = make("div", {});
     this.matrix = new Matrix(room, { label: "Attention at the chosen checkpoint" });
@@ -67,8 +67,8 @@ class TrainingTab extends TabBase {
       announce: this.announce,
     });
     this.live = make("p", { class: "hint" });
-    this.curve = new LossCurve(course.body, { onpick: (step) => this.go(step) });
-    course.body.append(
+    this.curve = new LossCurve(progress.body, { onpick: (step) => this.go(step) });
+    progress.body.append(
       make(
         "p",
         { class: "legend" },
@@ -78,14 +78,14 @@ class TrainingTab extends TabBase {
       ),
       this.live,
     );
-    course.body.append(make("p", {
+    progress.body.append(make("p", {
       class: "note",
       text: "Both are the plain cross-entropy, without label smoothing. Training has dropout and is measured before each update; validation has no dropout, and so it can lie lower.",
     }));
-    course.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
-    offerSaves(course.foot, {
+    progress.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
+    offerSaves(progress.foot, {
       name: "loss",
-      isThere: () => !!this.course,
+      isThere: () => !!this.progress,
       svg: () => this.curve.svg(),
       table: () => this.curve.table(),
       link: () => this.state.link(),
@@ -94,7 +94,7 @@ class TrainingTab extends TabBase {
     root.append(
       sentenceField({ state: this.state, label: "Your sentence" }),
       this.buildSlider(),
-      make("div", { class: "side-by-side" }, picture.element, course.element),
+      make("div", { class: "side-by-side" }, picture.element, progress.element),
     );
   }
 
@@ -124,7 +124,7 @@ class TrainingTab extends TabBase {
   }
 
   get steps() {
-    return this.course?.snapshots ?? [];
+    return this.progress?.snapshots ?? [];
   }
 
   /** The checkpoint that is looked at: the chosen one, or the last. */
@@ -162,22 +162,22 @@ class TrainingTab extends TabBase {
     this.state.set({ kind, layer: Number(layer), head: Number(head), query: null, key: null });
   }
 
-  /** Read the course, and again after a while where the run goes on; a hidden page does not ask. */
+  /** Read the progress, and again after a while where the run goes on; a hidden page does not ask. */
   async poll() {
     clearTimeout(this.waiting);
     if (document.hidden || !this.isShown) return;
     try {
-      this.course = await this.source.course(this.model().name);
+      this.progress = await this.source.progress(this.model().name);
     } catch (error) {
       return this.fail(error);
     }
     if (!this.isShown) return;
-    if (this.course.live) this.waiting = setTimeout(() => this.poll(), PAUSE);
+    if (this.progress.live) this.waiting = setTimeout(() => this.poll(), PAUSE);
     await this.draw();
   }
 
   async draw() {
-    if (!this.course) return;
+    if (!this.progress) return;
     const { at, steps } = this;
     this.drawCourse();
     const { current } = this.trace;
@@ -197,7 +197,7 @@ class TrainingTab extends TabBase {
   }
 
   drawCourse() {
-    const { course, at, steps } = this;
+    const { progress, at, steps } = this;
     this.range.max = Math.max(0, steps.length - 1);
     this.range.value = steps.indexOf(at);
     this.range.setAttribute("aria-valuetext", at === null ? "none" : `step ${at}`);
@@ -205,8 +205,8 @@ class TrainingTab extends TabBase {
     this.back.disabled = at === steps[0] || at === null;
     this.next.disabled = at === steps.at(-1) || at === null;
     this.player.disabled = steps.length < 2;
-    this.curve.show(course, at);
-    const state = course.live ? "The run goes on; this page follows it." : "The run is over.";
+    this.curve.show(progress, at);
+    const state = progress.live ? "The run goes on; this page follows it." : "The run is over.";
     this.live.textContent = `${this.curve.sentence()} ${state}`;
   }
 
@@ -280,7 +280,7 @@ function place(trace, kind) {
 export const TRAINING = {
   name: "training",
   title: "Training",
-  needs: ["course"],
+  needs: ["progress"],
   fits: (model) => isReady(model) && model.snapshots.length > 0,
   Tab: TrainingTab,
 };

@@ -69,6 +69,6 @@ export const TRANSLATE = {
   name: "translate",
   title: "Translate",
   needs: ["next", "vocabulary"],
-  fits: (model) => isReady(model) && model.family === "translation",
+  fits: (model) => isReady(model) && model.family === "encoder-decoder",
   Tab: TranslateTab,
 };

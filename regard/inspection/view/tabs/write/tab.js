@@ -299,6 +299,6 @@ export const WRITE = {
   name: "write",
   title: "Write",
   needs: ["next", "vocabulary"],
-  fits: (model) => isReady(model) && model.family !== "reading",
+  fits: (model) => isReady(model) && model.family !== "encoder-only",
   Tab: WriteTab,
 };

@@ -37,7 +37,7 @@ export class Writing {
   /** The tokens that were there before; null while the sentence is on its way. */
   beginning() {
     const { current } = this.trace;
-    if (this.model().family === "translation" && this.canGoOn) return [{ text: "start", special: "start" }];
+    if (this.model().family === "encoder-decoder" && this.canGoOn) return [{ text: "start", special: "start" }];
     if (!current || current.text !== this.state.get("text") || current.model !== this.model().name) return null;
     return current.sides[current.written].tokens;
   }
