@@ -9,6 +9,7 @@ keystroke          from a key to the matrix of the new sentence, the wait for th
 hovering           over 100 x 100 cells: the work of a frame, and the time from frame to frame
 512 tokens         a text of 512 tokens in a model of 12 layers and 12 heads: until it is drawn, of which the
                    model itself; and another layer of it
+load               the lines of `python -m tests.studio.load`, which needs no browser
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from statistics import median
 import numpy as np
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from . import chromium
+from . import chromium, load
 from .person import Person
 from .serving import serve
 
@@ -200,6 +201,7 @@ def main() -> None:
         with serve(given.model) as home:
             first_paint(browser, home, given.times or 7)
             keystroke(browser, home, given.times or 21)
+            load.measure(home, given.times or 100)
         with serve(large_model(Path(folder))) as home:
             hovering(browser, home, given.times or 300)
             many_tokens(browser, home, given.times or 5)
