@@ -104,14 +104,14 @@ def question(
     complement: Phrase | None = None,
 ) -> Phrase:
     """A question to be answered with yes or no: "Does Python crawl?", est-ce que le python rampe ?"""
-    told = statement(subject, verb, tense, complement)
-    french = WHETHER + told.french
+    clause = statement(subject, verb, tense, complement)
+    french = WHETHER + clause.french
     base = verb.english[0]
     if tense != "future" and base != "be":
         tail = _complement(verb, complement).english
         return Phrase((_do(tense, subject.person), *subject.english, base, *tail), french)
     length = len(subject.english)
-    return Phrase((told.english[length], *subject.english, *told.english[length + 1 :]), french)
+    return Phrase((clause.english[length], *subject.english, *clause.english[length + 1 :]), french)
 
 
 def with_pronoun(

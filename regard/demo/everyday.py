@@ -150,8 +150,8 @@ def seeing_someone(draw: Random) -> Sentence:
         who = named(name, NAMES[name])
     verb, tense = draw.choice(SEEING)
     english = draw.choice([one for one in OBJECTS if one not in SELF.get(subject, ())])
-    told = with_pronoun(who, VERBS[verb], tense, OBJECTS[english], negated=draw.random() < 0.3)
-    return Sentence(told + draw.choice((NOTHING, say("well", "bien")) if verb == "know" else TIMES[tense]))
+    clause = with_pronoun(who, VERBS[verb], tense, OBJECTS[english], negated=draw.random() < 0.3)
+    return Sentence(clause + draw.choice((NOTHING, say("well", "bien")) if verb == "know" else TIMES[tense]))
 
 
 def loving_it(draw: Random) -> Sentence:
@@ -178,9 +178,9 @@ def loving_the_old(draw: Random) -> Sentence:
     thing = noun_phrase(NOUNS[noun], "the" if plural else draw.choice(("the", "this")), (), plural)
     who = PRONOUNS[draw.choice(list(PRONOUNS))]
     verb = VERBS[draw.choice(("love", "want"))]
-    told = with_pronoun(who, verb, "present", object_for(NOUNS[noun], plural))
+    clause = with_pronoun(who, verb, "present", object_for(NOUNS[noun], plural))
     first = is_called(thing, mood) + say("but", "mais")
-    return Sentence(first + told, combinations=(f"{mood.english} {noun}",))
+    return Sentence(first + clause, combinations=(f"{mood.english} {noun}",))
 
 
 def clock(draw: Random) -> Sentence:
@@ -194,11 +194,11 @@ def weather(draw: Random) -> Sentence:
     """ "It is raining today"; "Paul is sad because it is cold": here "it" is nothing that was named."""
     english = draw.choice(list(WEATHER))
     tense: Tense = "future" if "will" in english else "present" if " is " in english else "past"
-    told = say(english, WEATHER[english])
+    clause = say(english, WEATHER[english])
     if draw.random() < 0.5:
         mood = ADJECTIVES[draw.choice(("happy", "sad", "angry"))]
         state = is_called(someone(draw), mood, "past" if " was " in english else "present")
-        return Sentence(state + BECAUSE + told + draw.choice((say(*DAYS[tense]), NOTHING)))
+        return Sentence(state + BECAUSE + clause + draw.choice((say(*DAYS[tense]), NOTHING)))
     where = draw.choice(("garden", "village", "forest", "mountain", "valley", ""))
     there = say("in", "dans") + noun_phrase(NOUNS[where]) if where else NOTHING
-    return Sentence(told + there + draw.choice((say(*DAYS[tense]), NOTHING)))
+    return Sentence(clause + there + draw.choice((say(*DAYS[tense]), NOTHING)))

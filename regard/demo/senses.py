@@ -130,11 +130,11 @@ def python(draw: Random) -> Sentence:
     how = how_and_when(draw, adverbs)
     if kind < 0.4:
         return Sentence(question(subject, VERBS[verb], "present", how), "?")
-    told = statement(subject, VERBS[verb], "present", how, negated=draw.random() < 0.3)
+    clause = statement(subject, VERBS[verb], "present", how, negated=draw.random() < 0.3)
     if kind < 0.6:
         it = standing_for(NOUNS["Python:animal"])
-        return Sentence(told + BECAUSE + is_called(it, quality))
-    return Sentence(told)
+        return Sentence(clause + BECAUSE + is_called(it, quality))
+    return Sentence(clause)
 
 
 def two_senses(draw: Random) -> Sentence:

@@ -104,8 +104,8 @@ def leaping(draw: Random) -> Sentence:
     who, met = described(draw, noun)
     what, met_there = described(draw, over, most=1)
     tense: Tense = draw.choice(("present", "past"))
-    told = statement(who, VERBS["jump over"], tense, what, negated=draw.random() < 0.1)
-    return Sentence(told, combinations=met + met_there)
+    clause = statement(who, VERBS["jump over"], tense, what, negated=draw.random() < 0.1)
+    return Sentence(clause, combinations=met + met_there)
 
 
 def quick_brown_fox() -> Sentence:
@@ -139,8 +139,8 @@ def placed(draw: Random) -> Sentence:
 
 def _where_is(what: Subject, tense: Tense) -> Phrase:
     """ "Where is the key?", où est la clé ?"""
-    told = statement(what, VERBS["be"], tense)
-    is_, est = told.english[len(what.english) :], told.french[len(what.french) :]
+    clause = statement(what, VERBS["be"], tense)
+    is_, est = clause.english[len(what.english) :], clause.french[len(what.french) :]
     return say("where", "où") + Phrase(is_ + what.english, est + what.french)
 
 
@@ -154,5 +154,5 @@ def quality(draw: Random) -> Sentence:
     degree = draw.choice(("too", "", "") if one == "crowded" else ("too", "very", "", ""))
     degree = degree if adjective.gradable else ""
     negated = not degree and draw.random() < 0.3
-    told = is_called(what, adjective, tense, degree, negated)
-    return Sentence(told, combinations=(f"{one} {noun}",))
+    clause = is_called(what, adjective, tense, degree, negated)
+    return Sentence(clause, combinations=(f"{one} {noun}",))

@@ -124,15 +124,15 @@ def french_feminine(adjective: str) -> str:
 
 def read_nouns(table: str) -> dict[str, Noun]:
     """Lines of `english:sense/plural | french/pluriel | gender`, under their English name and sense."""
-    found = {}
+    nouns = {}
     for english, french, gender in rows(table):
         key, _, many = english.partition("/")
         one, _, sense = key.partition(":")
         un, _, plusieurs = french.partition("/")
         assert gender in ("m", "f")
         plurals = many or english_plural(one), plusieurs or french_plural(un)
-        found[key] = Noun(one, un, gender, *plurals, sense)
-    return found
+        nouns[key] = Noun(one, un, gender, *plurals, sense)
+    return nouns
 
 
 def read_adjectives(table: str) -> dict[str, Adjective]:
@@ -140,13 +140,13 @@ def read_adjectives(table: str) -> dict[str, Adjective]:
 
     Marks: before, absolute (never "too"), have (avoir faim), invariable.
     """
-    found = {}
+    adjectives = {}
     for english, french, marks in rows(table):
         masculine, feminine, before_vowel = [*french.split("/"), "", ""][:3]
         feminine = feminine or french_feminine(masculine)
         forms = (masculine, feminine, french_plural(masculine), french_plural(feminine))
         fixed = "invariable" in marks or "have" in marks
-        found[english] = Adjective(
+        adjectives[english] = Adjective(
             english,
             forms=(masculine, masculine, masculine, masculine) if fixed else forms,
             before_vowel=before_vowel or masculine,
@@ -154,7 +154,7 @@ def read_adjectives(table: str) -> dict[str, Adjective]:
             verb="have" if "have" in marks else "be",
             gradable="absolute" not in marks,
         )
-    return found
+    return adjectives
 
 
 def english_forms(base: str, past: str = "") -> tuple[str, str, str]:
@@ -180,13 +180,13 @@ def read_verbs(table: str) -> dict[str, Verb]:
     An empty present and participle are those of a verb in -er. Marks: être (its auxiliary), imparfait,
     future= (an irregular stem). A verb is found under its base and preposition.
     """
-    found = {}
+    verbs = {}
     for english, french, present, participle, marks in rows(table):
         name, _, past = english.partition("/")
         base, _, preposition = name.partition(" ")
         reflexive = french.startswith("se ")
         infinitive, _, where = french.removeprefix("se ").partition(" ")
-        found[name] = Verb(
+        verbs[name] = Verb(
             english_forms(base, past),
             infinitive,
             present=french_present(infinitive, present),
@@ -200,4 +200,4 @@ def read_verbs(table: str) -> dict[str, Verb]:
             preposition=where,
             reflexive=reflexive,
         )
-    return found
+    return verbs

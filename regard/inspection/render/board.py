@@ -152,16 +152,16 @@ def _bands(grid: Grid, width: int) -> Iterator[Block]:
     pieces = min(count, -(-whole.width // width) + 1)
     edges = [round(n * count / pieces) for n in range(pieces + 1)]
     for first, after in pairwise(edges):
-        some = slice(first, after)
+        band = slice(first, after)
         yield _set(
             replace(
                 grid,
                 name=f"{grid.name}  columns {first} to {after - 1}",
-                values=grid.values[:, some],
-                columns=grid.columns[some],
-                hidden=None if grid.hidden is None else grid.hidden[:, some],
-                strong=None if grid.strong is None else grid.strong[:, some],
-                sums=grid.sums[some] if grid.transposed else grid.sums if after == count else (),
+                values=grid.values[:, band],
+                columns=grid.columns[band],
+                hidden=None if grid.hidden is None else grid.hidden[:, band],
+                strong=None if grid.strong is None else grid.strong[:, band],
+                sums=grid.sums[band] if grid.transposed else grid.sums if after == count else (),
             )
         )
 
