@@ -117,13 +117,14 @@ def _distinct(draw: Random, weights: Mapping[str, float], draws: int) -> Iterato
 def _kind(seed: int, drawn: Drawn) -> str:
     """The kind of a held-out sentence, or None for a training sentence."""
     for combination in drawn.sentence.combinations:
-        if _is_held_out(seed, combination):
+        if is_held_out(combination, seed):
             return "it" if "/" in combination and drawn.family in ("it", "fit") else "combination"
     return "sentence" if _one_in(seed, drawn.key, ONE_IN["sentence"]) else ""
 
 
 @cache
-def _is_held_out(seed: int, combination: str) -> bool:
+def is_held_out(combination: str, seed: int = SEED) -> bool:
+    """Whether sentences with this combination of words are left out of training."""
     if combination in quick_brown_fox().combinations:
         return False
     return combination in HELD_OUT or _one_in(seed, combination, ONE_IN["combination"])
