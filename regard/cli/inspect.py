@@ -19,6 +19,8 @@ Examples:
   regard inspect MODEL "It was tired." --query it                    what one word looks at, head by head
   regard inspect MODEL "It was tired." --query it --compare "It was wide."
   regard inspect MODEL "It was tired." --rank it tired --ablate encoder.1.0
+  regard inspect MODEL "It was tired." --why il elle                 why it writes il and not elle
+  regard inspect MODEL "It was tired." --lens                        what each layer would write
   regard inspect MODEL "The cat sat." --save heads.svg
   regard inspect MODEL "It was tired." --query it --save it.html     the studio's view in one file
 """
@@ -44,6 +46,10 @@ def inspect(
     ablate: Annotated[
         list[str] | None, _option("Ablate a head (encoder.2.1) or a part (scaling); repeatable.", "PART")
     ] = None,
+    why: Annotated[
+        tuple[str, str] | None, _option("Why it writes X and not Y, by input token.", "X Y")
+    ] = None,
+    lens: Annotated[bool, typer.Option("--lens", help="What each layer would write.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Show the attention of a model on a text.
@@ -52,20 +58,25 @@ def inspect(
     the model looks in the source while it writes the word after the arrow.
     """
     if save is not None:
-        _check_unused("--save", {"--compare": compare, "--rank": rank, "--json": as_json or None})
+        others = {"--compare": compare, "--rank": rank, "--why": why, "--lens": lens or None}
+        _check_unused("--save", {**others, "--json": as_json or None})
     if rank is not None:
         others = {"--compare": compare, "--query": query, "--layer": layer, "--head": head}
-        _check_unused("--rank", {**others, "--words": words or None})
+        _check_unused("--rank", {**others, "--why": why, "--lens": lens or None, "--words": words or None})
     if compare is not None:
         others = {"--kind": kind, "--layer": layer, "--head": head}
-        _check_unused("--compare", {**others, "--words": words or None})
+        _check_unused("--compare", {**others, "--why": why, "--lens": lens or None, "--words": words or None})
+    if why is not None or lens:
+        others = {"--kind": kind, "--layer": layer, "--head": head, "--query": query}
+        others |= {"--lens": lens or None} if why is not None else {}
+        _check_unused("--lens" if why is None else "--why", {**others, "--words": words or None})
     from regard.inference.loading import load
     from regard.inspection.render.board import Board
     from regard.inspection.render.terminal_report import Report, Request
     from regard.service.notes import notes_of
 
     parts = tuple(ablate or ())
-    request = Request(text, target, kind, layer, head, query, words, compare, rank, parts)
+    request = Request(text, target, kind, layer, head, query, words, compare, rank, parts, why, lens)
     report = Report(load(model), request, notes_of(Path(model)))
     if save is not None:
         print(report.save(save))

@@ -127,6 +127,29 @@ def test_the_heads_that_link_two_words(inspected):
     assert f"{ranking[0]['kind']} {ranking[0]['layer']}.{ranking[0]['head']}" in text
 
 
+def test_why_one_word_and_not_another(inspected):
+    text = inspected("--why", "il", "elle", "--target", "The il ran")
+    assert "Why “il” and not “elle”" in text
+    found = json.loads(inspected("--why", "il", "elle", "--target", "The il ran", "--json"))["attribution"]
+    assert found["position"] == 1
+    assert found["total"] == pytest.approx(found["score"] - found["start"] + found["gap"])
+    largest = max((abs(share), share) for shares in found["tokens"].values() for share in shares)[1]
+    assert f"{largest:+.2f}" in text
+    masked = json.loads(
+        inspected("--why", "il", "elle", "--json", text="The [MASK] ran.", family="encoder-only")
+    )
+    assert masked["attribution"]["position"] == 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_each_layer_would_write(inspected, folders, family):
+    assert "what each of 2 layers would write" in inspected("--lens", family=family)
+    lens = json.loads(inspected("--lens", "--json", family=family))["lens"]
+    seen = inspect(load(folders[family]), TIRED)
+    assert [len(layer) for layer in lens["layers"]] == [len(lens["positions"])] * 2
+    assert lens["layers"][-1][1]["id"] == seen.next(1, top=1)[0].id
+
+
 def test_a_head_parts_named(inspected):
     text = inspected("--ablate", "encoder.1.2", "--ablate", "cross.0.0", "--kind", "encoder")
     assert "Without encoder.1.2, cross.0.0" in text
@@ -167,6 +190,11 @@ def test_files(inspected, tmp_path, name):
         (["--rank", "it", "ran", "--layer", "0"], "--layer has no effect beside --rank"),
         (["--rank", "it", "ran", "--words"], "--words has no effect beside --rank"),
         (["--query", "it", "--compare", WIDE, "--head", "0"], "--head has no effect beside --compare"),
+        (["--why", "il", "elle"], "neither 'il' nor 'elle' is in"),
+        (["--why", "il", "elle", "--query", "it"], "--query has no effect beside --why"),
+        (["--why", "il", "elle", "--lens"], "--lens has no effect beside --why"),
+        (["--lens", "--layer", "0"], "--layer has no effect beside --lens"),
+        (["--save", "a.svg", "--lens"], "--lens has no effect beside --save"),
         (["--query", "it", "--compare", WIDE, "--words"], "--words has no effect beside --compare"),
     ],
 )

@@ -98,7 +98,7 @@ def ablate_each_head(
 
 def chance(record: Record, word: str, position: int) -> float:
     """The probability that a word begins after a position, with or without a space before it."""
-    return float(record.probabilities[record.written.find(position)[0]][_first_ids(record, word)].sum())
+    return float(record.probabilities[record.written.find(position)[0]][first_ids(record, word)].sum())
 
 
 def parse_part(text: str) -> Part:
@@ -127,14 +127,14 @@ def _translation(record: Record) -> str:
 
 
 def _compare_rivals(record: Record, without: Record, words: tuple[str, str], position: int | None) -> Rivals:
-    place = _first_written(record, words) if position is None else record.written.find(position)[0]
+    place = first_written(record, words) if position is None else record.written.find(position)[0]
     before, after = ((chance(r, words[0], place), chance(r, words[1], place)) for r in (record, without))
     return Rivals(place, words, before, after)
 
 
-def _first_written(record: Record, words: tuple[str, str]) -> int:
+def first_written(record: Record, words: tuple[str, str]) -> int:
     """The first position after which one of two words was written."""
-    ids = [*_first_ids(record, words[0]), *_first_ids(record, words[1])]
+    ids = [*first_ids(record, words[0]), *first_ids(record, words[1])]
     places = np.flatnonzero(np.isin(record.followed, ids))
     if not len(places):
         raise UsageError(
@@ -143,8 +143,8 @@ def _first_written(record: Record, words: tuple[str, str]) -> int:
     return int(places[0])
 
 
-def _first_ids(record: Record, word: str) -> list[int]:
-    """The ids with which a word can begin."""
+def first_ids(record: Record, word: str) -> list[int]:
+    """The ids with which a word can begin: with and without a space before it."""
     encode = record.written.tokenizer.encode
     plain, spaced = encode(word), encode(f" {word}")
     if not plain or plain[0] == record.written.tokenizer.specials.get("unknown"):

@@ -6,6 +6,7 @@ layer gives the output of the model. Q positions, V vocabulary.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,20 @@ class Lens:
         side = self.record.written
         return most_probable(side, self.probabilities(layer)[side.find(position)[0]], top)
 
+    def best(self, layer: int) -> list[Next]:
+        """The most probable token of a layer at every position."""
+        side, rows = self.record.written, self.probabilities(layer)
+        return [most_probable(side, row, 1)[0] for row in rows]
+
     def table(self, position: int = -1, top: int = 5) -> list[list[Next]]:
         """The most probable tokens of every layer, from the first to the last."""
         return [self.next(layer, position, top) for layer in range(self.layers)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The most probable token of every layer at every position, as values that JSON can hold."""
+        positions = [token.text for token in self.record.written.tokens]
+        layers = [[asdict(best) for best in self.best(layer)] for layer in range(self.layers)]
+        return {"positions": positions, "layers": layers}
 
 
 def logit_lens(record: Record) -> Lens:

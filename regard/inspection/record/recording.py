@@ -5,7 +5,7 @@ A pass gives the same values each time, so what does not fit in memory is comput
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
@@ -109,6 +109,23 @@ class Recording:
             output = self.model(*self._ids)
         return output, dict(seen.items())
 
+    def differentiate(
+        self, score: Callable[[Tensor], Tensor], inputs: Mapping[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Run B passes at once, each with other values at the named points (B ..).
+
+        Gives the score of each output (B) and its gradient by each of the values (B ..).
+        """
+        rows = len(next(iter(inputs.values())))
+        patch = {name: _for_each_row(name, replacement) for name, replacement in self.patch.items()}
+        with (
+            torch.enable_grad(),
+            evaluation_mode(self.model),
+            watch(self.model, (), self.ablated, {**patch, **inputs}, list(inputs)) as seen,
+        ):
+            scores = score(self.model(*(ids.expand(rows, -1) for ids in self._ids)))
+            return scores.detach(), seen.gradients(scores.sum())
+
     def _keep(self, values: dict[str, Tensor]) -> None:
         for name, value in values.items():
             self._parts.setdefault(_part(name), {})[name] = value
@@ -145,6 +162,13 @@ def evaluation_mode(model: Transformer) -> Iterator[None]:
     finally:
         if was_training:
             model.train()
+
+
+def _for_each_row(name: str, patch: Replacement) -> Replacement:
+    """A patch that was made for one row of the batch, applied to each row; positions have no batch."""
+    if not callable(patch) or name.endswith(".positions"):
+        return patch
+    return lambda value: torch.cat([torch.as_tensor(patch(row[None])) for row in value])
 
 
 def kinds_of(model: Transformer) -> dict[str, tuple[str, str]]:

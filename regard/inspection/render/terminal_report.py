@@ -12,8 +12,10 @@ from rich.markup import escape
 from rich.text import Text
 
 from regard.errors import UsageError
-from regard.inspection.analysis.ablation import Ablation, ablate, parse_part, spell_part
+from regard.inspection.analysis.ablation import Ablation, ablate, first_written, parse_part, spell_part
+from regard.inspection.analysis.attribution import Attribution, attribute
 from regard.inspection.analysis.compare import Comparison, compare
+from regard.inspection.analysis.lens import Lens, logit_lens
 from regard.inspection.analysis.overview import Pinned, caption
 from regard.inspection.analysis.ranking import Link, Ranked, rank_heads
 from regard.inspection.record.inputs import TextModel
@@ -30,6 +32,7 @@ from regard.inspection.render.terminal import (
     show_word,
     show_word_over_heads,
 )
+from regard.model.transformer import EncoderOnly
 
 MOST_ROWS = 8
 LONGEST_BAR = 20
@@ -50,6 +53,8 @@ class Request:
     compare: str | None = None
     rank: tuple[str, str] | None = None
     ablate: tuple[str, ...] = ()
+    why: tuple[str, str] | None = None
+    lens: bool = False
 
     @property
     def word(self) -> str | int | None:
@@ -88,6 +93,18 @@ class Report:
         return rank_heads(Link(self.record, *self.request.rank), kinds)
 
     @cached_property
+    def attribution(self) -> Attribution | None:
+        """Why one word of --why is written and not the other."""
+        if self.request.why is None:
+            return None
+        return attribute(self.record, *self.request.why, self._place_of_why(self.request.why))
+
+    @cached_property
+    def lens(self) -> Lens | None:
+        """The logit lens, if it is asked for."""
+        return logit_lens(self.record) if self.request.lens else None
+
+    @cached_property
     def comparison(self) -> Comparison:
         """The sentence compared with the second one."""
         assert self.request.compare is not None
@@ -109,11 +126,16 @@ class Report:
             show_comparison(board, self.comparison, request.word)
             return
         ablation, ranking = self.ablation, self.ranking  # an error comes before any output
+        attribution, lens = self.attribution, self.lens
         show_texts(board, self.record)
         if ablation is not None:
             show_ablation(board, ablation)
         if request.rank is not None:
             show_ranking(board, ranking, *request.rank)
+        elif attribution is not None:
+            show_attribution(board, self.record, attribution)
+        elif lens is not None:
+            show_lens(board, lens)
         else:
             self._show_attention(board)
 
@@ -128,6 +150,10 @@ class Report:
             return data | {"pairs": pairs, "changes": [change.as_dict() for change in both.changes(word)]}
         if self.request.rank is not None:
             return data | {"ranking": [ranked.as_dict() for ranked in self.ranking]}
+        if self.attribution is not None:
+            return data | {"attribution": self.attribution.as_dict()}
+        if self.lens is not None:
+            return data | {"lens": self.lens.as_dict()}
         return data | self._attention()
 
     def save(self, path: Path) -> Path:
@@ -135,6 +161,15 @@ class Report:
         request = self.request
         choice = Choice(request.kind, request.layer, request.head, request.word, request.words)
         return save(self.record, path, choice, self.notes)
+
+    def _place_of_why(self, words: tuple[str, str]) -> int:
+        """The first position after which one of the words was written; the first mask of a masked model."""
+        if not isinstance(self.record.model, EncoderOnly):
+            return first_written(self.record, words)
+        masks = [n for n, token in enumerate(self.record.written.tokens) if token.special == "mask"]
+        if not masks:
+            raise UsageError(f"--why compares two words at a mask; write [MASK] into {self.request.text!r}")
+        return masks[0]
 
     def _kind(self) -> str:
         """The kind asked for, or the one that has the query."""
@@ -204,6 +239,60 @@ def show_ranking(board: Board, ranking: list[Ranked], query: str, key: str) -> N
         f"[soft]The best of {len(ranking)} heads, written kind layer.head, by the share of “{query}”'s "
         f"attention that goes to “{key}”."
     )
+
+
+def show_attribution(board: Board, record: Record, found: Attribution) -> None:
+    """The tokens that speak most for one word and against the other, the largest share first."""
+    word, instead = escape(found.word.text), escape(found.instead.text)
+    board.title(f"Why “{word}” and not “{instead}”")
+    board.say(
+        f"P({word}) = {found.word.probability:.2g}, P({instead}) = {found.instead.probability:.2g}; "
+        f"log-odds {found.score:+.2f} nats."
+    )
+    shares = [
+        (side.name, token.text, float(share))
+        for side in record.all_sides
+        for token, share in zip(side.tokens, found.tokens[side.name], strict=True)
+    ]
+    shares.sort(key=lambda share: -abs(share[2]))
+    largest = abs(shares[0][2]) or 1.0
+    rows = [
+        (
+            text,
+            Text(side, "soft"),
+            f"{share:+.2f}",
+            Text("█" * round(LONGEST_BAR * abs(share) / largest), "query" if share > 0 else "key"),
+        )
+        for side, text, share in shares[:MOST_ROWS]
+    ]
+    board.table(rows, right=(2,), gap=2)
+    board.say(
+        f"[soft]Integrated gradients in nats: + speaks for “{word}”, - for “{instead}”. All tokens sum to "
+        f"{found.total:+.2f}; the log-odds without words are {found.start:+.2f}."
+    )
+
+
+def show_lens(board: Board, lens: Lens) -> None:
+    """The most probable token of every layer at every position."""
+    record = lens.record
+    layers = range(lens.layers)
+    board.title(f"Logit lens: what each of {lens.layers} layers would write")
+    best = [lens.best(layer) for layer in layers]
+    rows = [
+        (
+            Text(token.text, "query"),
+            *(
+                Text.assemble(
+                    (f"{best[n][position].text} ", "bold"), (_percent(best[n][position].probability), "soft")
+                )
+                for n in layers
+            ),
+        )
+        for position, token in enumerate(record.written.tokens)
+    ]
+    board.table([("", *(Text(f"layer {n}", "soft") for n in layers)), *rows], gap=2)
+    where = "at each token" if isinstance(record.model, EncoderOnly) else "after each token"
+    board.say(f"[soft]The most probable token {where}; the last layer is the output of the model.")
 
 
 def show_comparison(board: Board, both: Comparison, word: str | int) -> None:
