@@ -40,6 +40,7 @@ def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
     app.include_router(_page_routes())
     app.include_router(_model_routes(models), prefix="/studio/api")
     app.include_router(_trace_routes(models, traces), prefix="/studio/api")
+    app.include_router(_layers_routes(traces), prefix="/studio/api")
     app.include_router(_file_routes(traces), prefix="/studio/api")
     app.include_router(_text_routes(models, traces), prefix="/studio/api")
     app.include_router(_training_routes(models), prefix="/studio/api")
@@ -151,6 +152,35 @@ def _trace_routes(models: Models, traces: Traces) -> APIRouter:
     @routes.get("/trace/{name}/next/{position}")
     def next_logits(name: str, position: int) -> Response:
         return binary_response(_handlers().next_logits(traces[name], position))
+
+    return routes
+
+
+def _layers_routes(traces: Traces) -> APIRouter:
+    routes = APIRouter()
+
+    def layers() -> Any:
+        from regard.service import layers  # imports torch
+
+        return layers
+
+    @routes.get("/trace/{name}/lens")
+    def lens(name: str) -> Response:
+        return binary_response(layers().lens(traces[name]))
+
+    @routes.get("/trace/{name}/flow/{measure}/{kind}")
+    def flow(name: str, measure: str, kind: str, words: Annotated[int, Query(ge=0, le=1)] = 0) -> Response:
+        return binary_response(layers().flow(traces[name], measure, kind, bool(words)))
+
+    @routes.get("/trace/{name}/attribution/{position}")
+    def attribution(
+        name: str,
+        position: int,
+        word: Annotated[int | None, Query(ge=0)] = None,
+        instead: Annotated[int | None, Query(ge=0)] = None,
+        method: Literal["gradient", "integrated"] = "integrated",
+    ) -> Response:
+        return binary_response(layers().attribution(traces[name], position, word, instead, method))
 
     return routes
 

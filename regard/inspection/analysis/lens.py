@@ -59,6 +59,24 @@ class Lens:
         """The most probable tokens of every layer, from the first to the last."""
         return [self.next(layer, position, top) for layer in range(self.layers)]
 
+    def ranked(self, layer: int, top: int) -> tuple[np.ndarray, np.ndarray]:
+        """The ids of the most probable tokens of a layer at every position, best first, and their
+        probabilities; Q top each."""
+        logits = self.logits(layer)
+        ids = np.argsort(-logits, axis=-1, kind="stable")[:, :top]
+        return ids, self._chances(logits, ids)
+
+    def chances(self, layer: int, ids: np.ndarray) -> np.ndarray:
+        """The probabilities that a layer gives to these ids at every position; ids and result Q T."""
+        return self._chances(self.logits(layer), ids)
+
+    @staticmethod
+    def _chances(logits: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """The softmax at some ids only: of a large vocabulary it would need much memory."""
+        largest = logits.max(-1, keepdims=True)
+        total = np.exp(logits - largest).sum(-1, keepdims=True, dtype=np.float64)
+        return np.exp(np.take_along_axis(logits, ids, -1) - largest) / total
+
     def as_dict(self) -> dict[str, Any]:
         """The most probable token of every layer at every position, as values that JSON can hold."""
         positions = [token.text for token in self.record.written.tokens]
