@@ -129,6 +129,7 @@ def keystroke(browser: Browser, home: str, times: int) -> None:
         found = []
         for number in range(times):
             key = "Backspace" if number % 2 else "s"
+            person.page.wait_for_timeout(250)  # as people type; faster keys share a request
             found.append(timed(person.page, "input", lambda key=key: person.page.keyboard.press(key)))
     say("keystroke to drawn attention", found)
 

@@ -21,12 +21,13 @@ export function start(root, source, { address = true, values = {} } = {}) {
   state.set(Object.fromEntries(unchosen));
   /** @type {any} */
   const context = { state, source };
-  const shell = new Shell(root, context, { isPage: address });
   const fail = (error) => shell.fail(error);
+  const onbusy = (isBusy) => shell.busy(isBusy);
+  context.trace = new Tracing(source, state, { onerror: fail, onbusy }); // hears of another model before any tab does
+  const shell = new Shell(root, context, { isPage: address });
   context.announce = (sentence) => shell.announce(sentence);
   context.fail = fail;
   context.model = () => shell.model;
-  context.trace = new Tracing(source, { onerror: fail, onbusy: (isBusy) => shell.busy(isBusy) });
   if (source.can("trace")) shell.tools.append(new Tour(root, context).opener);
   shell.tools.append(themeSwitch(root));
   source.work.on((isWaiting) => shell.wait(isWaiting));
@@ -53,8 +54,8 @@ async function begin(shell, { state, source, trace }) {
   if (!state.get("text")) state.set({ text: (await firstText(source, model)) ?? "" });
   shell.offer(models);
   trace.end?.();
-  trace.end = trace.follow(state);
-  if (model.state === "ready") trace.askFor(state);
+  trace.end = trace.follow();
+  if (model.state === "ready") trace.askFor();
 }
 
 async function firstText(source, model) {

@@ -12,15 +12,33 @@ from regard.inspection.render.payload import coarse, half, pack
 from regard.text.tokenizer import Tokenizer
 
 ASK = """await (async () => {
-    const shown = [], sent = [];
+    const shown = [], sent = [], state = { get: () => "model", on() {} };
     const rest = (time) => new Promise((done) => setTimeout(done, time));
     const trace = async ({ text, wait }) => { sent.push(text); await rest(wait); return { text }; };
-    const tracing = new it.Tracing({ trace });
+    const tracing = new it.Tracing({ boundTo: () => ({ trace }) }, state);
     tracing.on(({ text }) => shown.push(text));
-    const answers = asked.requests.map(([text, wait]) => tracing.ask({ text, wait }));
-    await Promise.all(answers);
+    for (const [text, wait] of asked.requests) tracing.ask({ text, wait });
     await rest(asked.after);
     return { shown, sent };
+})()"""
+RUNS = """await (async () => {
+    const [drawn, told] = [[], []];
+    const place = { model: "one", text: 1 }, heard = [];
+    const rest = (time) => new Promise((done) => setTimeout(done, time));
+    const state = { get: () => place.model, on: (_, callback) => heard.push(callback) };
+    const fail = (error) => told.push(error?.message ?? null);
+    const card = { fail, blank: (isBlank) => drawn.push(isBlank ? "blank" : "seen") };
+    const source = new it.Source();
+    const requests = new it.PanelRequests(
+        { state, source }, { name: "test", cards: [card], subject: () => place.text });
+    const run = (name, wait, error) => requests.run(async (ask) => {
+        await ask.rest(wait);
+        if (error) throw new Error(error);
+        return name;
+    }, (answer) => drawn.push(answer));
+    const changeModel = (model) => { place.model = model; heard.forEach((callback) => callback()); };
+    await (SCENARIO)();
+    return { drawn, told };
 })()"""
 PALETTE = "it.usePalette({ ...asked, hues: [], ideas: {} })"
 
@@ -48,14 +66,34 @@ def test_a_broken_address_is_read_as_far_as_it_goes(run):
     assert told == {"head": 1, "toString": "1"}
 
 
-def test_a_slow_answer_never_takes_the_place_of_a_newer_one(run):
-    told = run("core/tracing.js", ASK, requests=[["slow", 900], ["fast", 10]], after=100)
-    assert told["shown"] == ["fast"]
-
-
 def test_while_an_answer_is_awaited_only_the_newest_request_waits(run):
-    told = run("core/tracing.js", ASK, requests=[["a", 100], ["b", 10], ["c", 10], ["d", 10]], after=50)
+    told = run("core/tracing.js", ASK, requests=[["a", 100], ["b", 10], ["c", 10], ["d", 10]], after=200)
     assert told == {"shown": ["a", "d"], "sent": ["a", "d"]}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "drawn", "told"),
+    [
+        ("() => Promise.all([run('slow', 60), run('fast', 5)])", ["fast", "seen"], [None]),
+        ("() => Promise.all([run('a', 5), run('b', 60), run('a', 30)])", ["a", "seen"], [None]),
+        ("async () => { await run('a', 1, 'no'); await run('b', 1) }", ["b", "seen"], ["no", None]),
+        ("async () => { const one = run('a', 30); place.text = 2; await one }", [], []),
+        ("async () => { const one = run('a', 30, 'no'); place.text = 2; await one }", [], []),
+        ("async () => { const one = run('a', 30); requests.stop(); await one }", [], []),
+        (
+            "async () => { await run('a', 1); changeModel('two'); await run('b', 1, 'no') }",
+            ["a", "seen", "blank"],
+            [None, None, "no"],
+        ),
+        (
+            "async () => { await run('a', 1); changeModel('two'); await run('b', 1) }",
+            ["a", "seen", "blank", "b", "seen"],
+            [None, None, None],
+        ),
+    ],
+)
+def test_the_latest_request_of_a_panel_wins(run, scenario, drawn, told):
+    assert run("core/requests.js", RUNS.replace("SCENARIO", scenario)) == {"drawn": drawn, "told": told}
 
 
 def test_pieces_are_merged_to_words_as_in_python(run):

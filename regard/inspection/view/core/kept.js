@@ -8,16 +8,16 @@
  */
 
 import { inflate, unpack } from "./wire.js";
-import { Work } from "./work.js";
+import { Source } from "./requests.js";
 
 const ABSENT = "This file holds what it was saved with and no more; open the sentence in `regard studio` to go on.";
 const NO_STEPS = "The steps of this cell were not saved with the file; open the sentence in `regard studio` for them.";
 
 /** One sentence, kept. */
-export class KeptSource {
+export class KeptSource extends Source {
   constructor(data) {
+    super();
     this.data = data;
-    this.work = new Work();
     this.sheets = new Map();
   }
 
@@ -74,7 +74,7 @@ export class KeptSource {
   async sheet(path, absence = ABSENT) {
     if (!Object.hasOwn(this.data.sheets, path)) throw new Error(absence);
     if (!this.sheets.has(path)) this.sheets.set(path, inflate(this.data.sheets[path]).then(unpack));
-    return this.work.during(this.sheets.get(path));
+    return this.deliver(this.sheets.get(path));
   }
 
   merged({ meta, arrays }, kind) {

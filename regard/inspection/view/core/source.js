@@ -1,10 +1,11 @@
 /** Where the numbers come from: a model behind the studio's requests, one method each. */
 
 import { unpack } from "./wire.js";
-import { Work } from "./work.js";
+import { Source, Superseded } from "./requests.js";
 
 const MOST_BYTES = 96e6; // of answers kept, so that going back draws at once
 const MOST_TRACES = 200;
+const SUPERSEDED = 409; // the server's answer to a request that a newer one of the same panel has replaced
 const LOST = "The studio does not answer; is `regard studio` still running? The last picture stays.";
 
 /** Answers kept by their address, the ones used longest ago dropped first. */
@@ -34,10 +35,11 @@ class Kept {
 }
 
 /** The requests of the studio's server; an error is thrown as a sentence. */
-export class LiveSource {
+export class LiveSource extends Source {
   constructor(base = "/studio/api") {
+    super();
     this.base = base;
-    this.work = new Work();
+    this.page = randomName();
     this.kept = new Kept();
     this.requests = new Map();
   }
@@ -55,8 +57,8 @@ export class LiveSource {
     return (await this.once(`models/${encodeURIComponent(model)}/vocabulary`)).tokens;
   }
 
-  async trace(request, signal) {
-    const trace = await this.post("trace", request, signal);
+  async trace(request) {
+    const trace = await this.post("trace", request);
     this.requests.set(trace.trace, request);
     if (this.requests.size > MOST_TRACES) this.requests.delete(this.requests.keys().next().value);
     return trace;
@@ -82,40 +84,40 @@ export class LiveSource {
     return this.of(id, `next/${position}`);
   }
 
-  goOn(request, signal) {
-    return this.post("next", request, signal);
+  goOn(request) {
+    return this.beside("next", request);
   }
 
-  translate(request, signal) {
-    return this.post("translate", request, signal);
+  translate(request) {
+    return this.beside("translate", request);
   }
 
-  compare(request, signal) {
-    return this.post("compare", request, signal);
+  compare(request) {
+    return this.beside("compare", request);
   }
 
-  ablation(request, signal) {
-    return this.post("ablation", request, signal);
+  ablation(request) {
+    return this.beside("ablation", request);
+  }
+
+  fill(request) {
+    return this.beside("fill", request);
+  }
+
+  classify(request) {
+    return this.beside("classify", request);
   }
 
   progress(model) {
     return this.get(`progress/${encodeURIComponent(model)}`);
   }
 
-  fill(request, signal) {
-    return this.post("fill", request, signal);
+  demo(model) {
+    return this.get(`demo?model=${encodeURIComponent(model)}`);
   }
 
-  classify(request, signal) {
-    return this.post("classify", request, signal);
-  }
-
-  demo() {
-    return this.get("demo");
-  }
-
-  trainDemo() {
-    return this.post("demo", {});
+  trainDemo(model) {
+    return this.post(`demo?model=${encodeURIComponent(model)}`, {});
   }
 
   /** Where the server gives a file of this trace; choice: {kind, layer, head, words}. */
@@ -125,21 +127,31 @@ export class LiveSource {
     return `${this.base}/trace/${id}/save.${ending}${chosen.length ? `?${query}` : ""}`;
   }
 
-  get(path, signal) {
-    return this.ask(path, { signal });
+  get(path) {
+    return this.ask(path, {});
   }
 
-  post(path, body, signal) {
-    const headers = { "Content-Type": "application/json" };
-    return this.ask(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  post(path, body) {
+    return this.ask(path, { method: "POST", body: JSON.stringify(body) }, { "Content-Type": "application/json" });
   }
 
   /** An answer that never changes, asked for once. */
-  async once(path) {
-    const known = this.kept.get(path);
-    if (known) return known;
-    const answer = await this.get(path);
-    this.kept.set(path, answer, sizeOf(answer));
+  once(path) {
+    return this.recall(path, () => this.get(path));
+  }
+
+  /** What a request says beside the present trace, which changes whenever the model does; asked for once. */
+  beside(path, body) {
+    const { trace } = this.run;
+    if (!trace) return this.post(path, body);
+    return this.recall(`${trace} ${path} ${JSON.stringify(body)}`, () => this.post(path, body));
+  }
+
+  async recall(name, ask) {
+    const known = this.kept.get(name);
+    if (known) return this.deliver(known);
+    const answer = await ask();
+    this.kept.set(name, answer, sizeOf(answer));
     return answer;
   }
 
@@ -155,24 +167,32 @@ export class LiveSource {
     return this.once(whole);
   }
 
-  ask(path, options) {
-    return this.work.during(this.answer(path, options));
+  ask(path, options, headers = {}) {
+    const { run } = this;
+    const who = { "X-Regard-Tab": this.page, "X-Regard-Panel": `${run.panel}.${run.sent++}` };
+    return this.deliver(this.answer(path, { ...options, headers: { ...headers, ...who }, signal: run.signal }));
   }
 
   async answer(path, options) {
-    const answer = await this.fetch(path, options);
-    const isSheet = !answer.headers.get("Content-Type")?.includes("json");
-    if (!answer.ok) throw await failure(answer, isSheet);
-    return isSheet ? unpack(await answer.arrayBuffer()) : answer.json();
-  }
-
-  async fetch(path, options) {
     try {
-      return await fetch(`${this.base}/${path}`, options);
+      return await this.read(path, await fetch(`${this.base}/${path}`, options));
     } catch (error) {
-      throw error.name === "AbortError" ? error : new Error(LOST);
+      if (options.signal?.aborted) throw new Superseded();
+      throw error instanceof TypeError ? new Error(LOST) : error; // fetch throws a TypeError where nobody answers
     }
   }
+
+  async read(path, answer) {
+    const isSheet = !answer.headers.get("Content-Type")?.includes("json");
+    if (answer.status === SUPERSEDED && !path.startsWith("demo")) throw new Superseded();
+    if (!answer.ok) throw await failure(answer, isSheet);
+    return isSheet ? unpack(await answer.arrayBuffer()) : await answer.json();
+  }
+}
+
+function randomName() {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 async function failure(answer, isSheet) {

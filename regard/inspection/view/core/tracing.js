@@ -1,32 +1,42 @@
-/** The one sentence that all tabs look at: asked for as it is typed, the newest answer wins. */
+/** The trace that all tabs show: requested while the sentence is typed, one request at a time. */
 
-const PAUSE = 60; // milliseconds without a keystroke before the model is asked
-const PATIENCE = 300; // milliseconds after which a second request goes out beside one that is not answered
+import { PanelRequests } from "./requests.js";
+
+const GAP = 200; // milliseconds between two requests while somebody types; a key after a pause is sent at once
 const ENOUGH = 5000; // milliseconds after which an unanswered request is given up when a newer one waits
 const FIELDS = ["model", "text", "target", "ablate", "interventions", "snapshot"];
 
 /**
- * The current trace, who hears of it, and the asking.
+ * The current trace, who hears of it, and the requests for it.
  *
- * A server works through all that it was sent, so while an answer is awaited only the newest request waits, and
- * at most two are on their way. An answer is taken unless a newer one was.
+ * One request is under way and the newest other one waits, so that a typed sentence does not queue a trace for
+ * each letter at the server. Another model aborts the request under way.
  */
 export class Tracing {
   /**
    * @param {any} source
+   * @param {any} state
    * @param {{ onerror?: (error: Error | null) => void, onbusy?: (isBusy: boolean) => void }} reports
    */
-  constructor(source, { onerror = () => {}, onbusy = () => {} } = {}) {
+  constructor(source, state, { onerror = () => {}, onbusy = () => {} } = {}) {
     this.source = source;
-    this.onerror = onerror;
+    this.state = state;
     this.onbusy = onbusy;
     this.current = null;
     this.request = null;
     this.listeners = new Set();
-    this.asked = 0;
-    this.taken = 0;
-    this.sent = [];
     this.waiting = null;
+    this.underWay = null;
+    this.sentAt = -Infinity;
+    const card = { fail: (error) => (error && this.waiting ? null : onerror(error)), blank: () => {} };
+    this.requests = new PanelRequests({ state, source, trace: null }, { name: "trace", cards: [card] });
+    state.on(["model"], () => this.forget());
+  }
+
+  /** What a request beside the current trace has in common with it: the model and how it is changed. */
+  get conditions() {
+    const { model, ablate, interventions, snapshot } = this.request;
+    return { model, ablate, interventions, snapshot };
   }
 
   /** Hear of each new trace; returns what ends it. */
@@ -35,84 +45,64 @@ export class Tracing {
     return () => this.listeners.delete(callback);
   }
 
-  /** Ask for a trace: it becomes the current one unless a newer one is; null where it never does. */
+  /** Ask for a trace, as soon as the one under way has come. */
   ask(request) {
-    this.waiting?.done(null);
-    return new Promise((done) => {
-      this.waiting = { request, done, number: ++this.asked };
-      this.onbusy(true);
-      this.sendWaiting();
-    });
+    this.waiting = request;
+    this.onbusy(true);
+    this.sendWaiting();
   }
 
   /** Ask whenever the model, the text or what is switched off changes. */
-  follow(state) {
-    return state.on(FIELDS, (changed) => {
-      this.callOff?.();
+  follow() {
+    return this.state.on(FIELDS, (changed) => {
       const isTyping = changed.size === 1 && changed.has("text");
-      this.callOff = this.source.work.after(isTyping ? PAUSE : 0, () => this.askFor(state));
+      if (!isTyping) this.askFor();
+      else this.callOff ??= this.source.work.after(this.sentAt + GAP - performance.now(), () => this.askFor());
     });
   }
 
   /** Ask for what the state describes, if there is a text. */
-  askFor(state) {
+  askFor() {
     this.callOff?.();
-    const request = requestOf(state);
-    return request ? this.ask(request) : Promise.resolve(null);
+    this.callOff = null;
+    const request = requestOf(this.state);
+    if (request) this.ask(request);
   }
 
   /** Forget the sentence, as when another model is chosen. */
   forget() {
     this.callOff?.();
-    this.waiting?.done(null);
+    this.callOff = null;
     this.waiting = null;
-    this.taken = this.asked;
+    this.underWay = null;
+    this.requests.stop();
     this.current = null;
   }
 
-  // Send what waits, now or as soon as there is room for it.
   sendWaiting() {
     clearTimeout(this.patience);
     if (!this.waiting) return;
-    const [oldest] = this.sent;
-    const limit = this.sent.length > 1 ? ENOUGH : PATIENCE;
-    const left = oldest ? oldest.since + limit - performance.now() : 0;
-    if (left > 0) {
-      this.patience = setTimeout(() => this.sendWaiting(), left);
-      return;
-    }
-    if (this.sent.length > 1) oldest.stop.abort();
-    const asked = { ...this.waiting, since: performance.now(), stop: new AbortController() };
-    this.waiting = null;
-    this.sent.push(asked);
-    this.send(asked);
+    const left = this.underWay ? this.sentAt + ENOUGH - performance.now() : 0;
+    if (left > 0) this.patience = setTimeout(() => this.sendWaiting(), left);
+    else this.send();
   }
 
-  async send(asked) {
-    try {
-      const trace = await this.source.trace(asked.request, asked.stop.signal);
-      asked.done(asked.number > this.taken ? this.take(trace, asked) : null);
-    } catch (error) {
-      this.fail(error, asked);
-      asked.done(null);
-    }
-    this.sent = this.sent.filter((each) => each !== asked);
-    if (!this.sent.length && !this.waiting) this.onbusy(false);
+  async send() {
+    const request = this.waiting;
+    this.waiting = null;
+    this.underWay = request;
+    this.sentAt = performance.now();
+    await this.requests.run((ask) => ask.trace(request), (trace) => this.take(trace, request));
+    if (this.underWay !== request) return;
+    this.underWay = null;
+    this.onbusy(this.waiting !== null);
     this.sendWaiting();
   }
 
-  take(trace, { request, number }) {
+  take(trace, request) {
     this.current = trace;
     this.request = request;
-    this.taken = number;
-    for (const older of this.sent) if (older.number < number) older.stop.abort();
-    this.onerror(null);
     for (const callback of [...this.listeners]) callback(trace);
-    return trace;
-  }
-
-  fail(error, { number }) {
-    if (error.name !== "AbortError" && number > this.taken && number === this.asked) this.onerror(error);
   }
 }
 
@@ -129,6 +119,11 @@ export function requestOf(state) {
     interventions: state.get("interventions"),
     snapshot: state.get("snapshot"),
   };
+}
+
+/** The same without interventions. */
+export function requestBefore(state) {
+  return { ...requestOf(state), interventions: [] };
 }
 
 /** The kind of attention by its name. */

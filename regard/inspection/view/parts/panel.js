@@ -1,15 +1,48 @@
 /** A card with a heading, a sentence that stands for its picture, and room below. */
 
-import { make, uniqueId } from "../core/dom.js";
+import { adjust, make, uniqueId } from "../core/dom.js";
 
-/** {element, heading, body, foot}: a group named by its heading; a landmark each would be too many. */
+/**
+ * A card: a group named by its heading, since a landmark for each would be too many.
+ *
+ * fail(error) shows an error in the card's own line, null clears it. blank(true) hides the picture and restores
+ * the first title, until blank(false).
+ */
 export function panel({ title, class: name = "", level = 2 }) {
   const id = uniqueId("panel");
   const heading = make(`h${level}`, { id, text: title });
   const body = make("div", { class: "panel-body" });
   const foot = make("div", { class: "panel-foot" });
   const element = make("div", { class: `panel ${name}`, role: "group", "aria-labelledby": id }, heading, body, foot);
-  return { element, heading, body, foot };
+  const { fail, blank } = errorLine(element, heading);
+  return {
+    element,
+    heading,
+    body,
+    foot,
+    fail,
+    blank: (isBlank) => {
+      if (isBlank) heading.textContent = title;
+      blank(isBlank);
+    },
+  };
+}
+
+/** An error line for an element, placed after one of its children or first: {element, fail, blank} as of a card. */
+export function errorLine(element, after = null) {
+  const line = make("p", { class: "panel-error", role: "alert", hidden: true });
+  if (after) after.after(line);
+  else element.prepend(line);
+  return {
+    element,
+    fail: (error) => adjust(line, { text: error?.message ?? "", hidden: !error }),
+    blank: (isBlank) => element.classList.toggle("is-blank", isBlank),
+  };
+}
+
+/** Something that stands outside a card and is drawn with it: {fail, blank} as of a card. */
+export function beside(element) {
+  return { fail: () => {}, blank: (isBlank) => element.classList.toggle("is-hidden", isBlank) };
 }
 
 /** Buttons of which one is chosen: segments({label, choices: [[value, text], ...], chosen, onchoose}). */

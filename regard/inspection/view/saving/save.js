@@ -29,9 +29,10 @@ const NOTHING = "There is nothing to save here yet.";
 export function offerSaves(root, { announce = () => {}, onerror = announce, isThere = () => true, ...picture }) {
   const { name, canvas, svg, table, arrays, address, link } = picture;
   const list = make("ul", { class: "saves" });
+  const isDrawn = () => isThere() && !root.closest(".is-blank, .is-empty");
   const offer = (text, label, work) => {
     const onclick = () => attempt(async () => {
-      if (!isThere()) await arrival(root, isThere, announce);
+      if (!isDrawn()) await arrival(root, isDrawn, announce);
       await work();
     }, onerror);
     list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick })));
@@ -81,10 +82,10 @@ async function attempt(work, onerror) {
   }
 }
 
-async function arrival(root, isThere, announce) {
+async function arrival(root, isDrawn, announce) {
   announce(WAITING);
   await settled(root);
-  if (!isThere()) throw new Error(NOTHING);
+  if (!isDrawn()) throw new Error(NOTHING);
 }
 
 // What stands above a picture, the sentences that it is of, and what is said of it.

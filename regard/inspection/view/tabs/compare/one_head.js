@@ -13,7 +13,8 @@ const COLUMNS = ["word", "first", "second", "change"];
 /** The panel; show(change, labels, watched) as often as needed. */
 export class CompareOne {
   constructor({ state, announce, onopen }) {
-    const { element, heading, body, foot } = panel({ title: "One head", class: "compare-one" });
+    this.card = panel({ title: "One head", class: "compare-one" });
+    const { element, heading, body, foot } = this.card;
     this.element = element;
     this.heading = heading;
     this.room = make("div", {});

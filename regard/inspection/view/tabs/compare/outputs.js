@@ -19,7 +19,8 @@ export class CompareOutputs {
   constructor({ model, state, announce }) {
     this.model = model;
     this.rows = null;
-    const { element, body, foot } = panel({ title: "What the model makes of them", class: "compare-outputs" });
+    this.card = panel({ title: "What the model makes of them", class: "compare-outputs" });
+    const { element, body, foot } = this.card;
     this.element = element;
     this.outputs = make("div", { class: "outputs" });
     this.next = make("div", {});

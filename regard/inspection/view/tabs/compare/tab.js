@@ -1,7 +1,7 @@
 /** Tab "Compare": two sentences, what one word looks at in each, over all heads, and what the model writes. */
 
 import { make, fill, digits } from "../../core/dom.js";
-import { panel, segments } from "../../parts/panel.js";
+import { beside, panel, segments } from "../../parts/panel.js";
 import { sentenceField } from "../../parts/sentence.js";
 import { button, tick } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
@@ -13,24 +13,25 @@ import { changeSentence, differenceOf, differing, headName, wordToWatch } from "
 import { CompareOne } from "./one_head.js";
 import { CompareOutputs } from "./outputs.js";
 import { listOf, matrixOf } from "../../saving/npz.js";
-import { Turns } from "../../core/turns.js";
+import { PanelRequests } from "../../core/requests.js";
 import { TabBase, isReady } from "../../core/tab.js";
 
 const FEW = 16;
-const PAUSE = 150;
+const PAUSE = 150; // milliseconds of rest before two sentences are compared
 
 /** Two sentences side by side. */
 class CompareTab extends TabBase {
   constructor(root, context) {
     super(context);
-    this.turns = new Turns(this.fail);
     this.chosen = 0;
     this.answer = null;
     this.watched = "";
     this.isCausal = false;
-    this.build(root);
-    this.state.on(["text", "second", "model", "ablate", "watched", "snapshot"], () => this.refreshSoon());
-    this.trace.on(() => this.refreshSoon());
+    const map = this.build(root);
+    const cards = [map, this.outputs.card, this.one.card, beside(this.words)];
+    this.requests = new PanelRequests(context, { name: "compare", cards });
+    this.state.on(["second", "watched"], () => this.refresh());
+    this.trace.on(() => this.refresh());
   }
 
   async show() {
@@ -50,7 +51,7 @@ class CompareTab extends TabBase {
 
   hide() {
     this.isShown = false;
-    this.callOff?.();
+    this.requests.stop();
   }
 
   /**
@@ -68,21 +69,23 @@ class CompareTab extends TabBase {
   build(root) {
     this.presets = make("div", { class: "chips", role: "group", "aria-label": "Pairs to begin with" });
     this.chips = { source: new Chips("Words that are read"), target: new Chips("Words that are written") };
-    const words = make("div", { class: "watch-words" }, this.chips.source.element, this.chips.target.element);
+    this.words = make("div", { class: "watch-words" }, this.chips.source.element, this.chips.target.element);
     const sentences = make("section", { class: "compare-sentences", "aria-label": "Two sentences" },
       sentenceField({ state: this.state, name: "text", label: "First sentence" }),
       sentenceField({ state: this.state, name: "second", label: "Second sentence" }),
       this.presets,
       make("p", { class: "hint", text: "Choose the word to watch:" }),
-      words,
+      this.words,
     );
     this.outputs = new CompareOutputs(this);
     this.one = new CompareOne({ state: this.state, announce: this.announce, onopen: () => this.open() });
+    const map = this.buildMap();
     root.append(
       sentences,
       this.outputs.element,
-      make("div", { class: "side-by-side" }, this.buildMap(), this.one.element),
+      make("div", { class: "side-by-side" }, map.element, this.one.element),
     );
+    return map;
   }
 
   buildMap() {
@@ -117,49 +120,36 @@ class CompareTab extends TabBase {
       link: () => this.state.link(),
       announce: this.announce,
     });
-    return map.element;
-  }
-
-  refreshSoon() {
-    if (!this.isShown) return;
-    this.callOff?.();
-    this.callOff = this.source.work.after(PAUSE, () => this.refresh());
+    return map;
   }
 
   async refresh() {
     const { current } = this.trace;
-    const [first, second] = [this.state.get("text"), this.state.get("second")];
-    if (!current || current.text !== first || current.model !== this.model().name || !second?.trim()) return;
-    const { side, word } = this.watchedIn(current, first, second);
-    const request = {
-      model: this.model().name,
-      first,
-      second,
-      side,
-      word,
-      ablate: this.state.get("ablate"),
-      snapshot: this.state.get("snapshot"),
+    const second = this.state.get("second");
+    if (!this.isShown || !current || !second?.trim()) return;
+    const { side, word } = this.watchedIn(current, second);
+    const { model, ablate, snapshot } = this.trace.conditions;
+    const load = async (ask) => {
+      await ask.rest(PAUSE);
+      return ask.compare({ model, ablate, snapshot, first: current.text, second, side, word });
     };
-    this.drawWords(current, side, word);
-    await this.turns.run(async (isNewest) => {
-      const answer = await this.source.compare(request);
-      if (!isNewest()) return;
-      Object.assign(
-        this,
-        { answer, watched: current.sides[side].words[word].text, isCausal: current.kinds[0].causal },
-      );
+    await this.requests.run(load, (answer) => {
+      this.answer = answer;
+      this.watched = current.sides[side].words[word].text;
+      this.isCausal = current.kinds[0].causal;
+      this.drawWords(current, side, word);
       this.draw();
       this.outputs.show(answer);
     });
   }
 
   /** The word to watch: the chosen one, or one that tells most. Later words are unseen by a causal model's word. */
-  watchedIn(trace, first, second) {
+  watchedIn(trace, second) {
     const [side, number] = (this.state.get("watched") ?? "").split(".");
     const word = trace.sides[side]?.words[Number(number)] && Number(number);
     if (word !== undefined) return { side, word };
     const { queries, causal } = trace.kinds[0];
-    const pair = this.model().pairs.find((each) => each.includes(first) && each.includes(second));
+    const pair = this.model().pairs.find((each) => each.includes(trace.text) && each.includes(second));
     return { side: queries, word: wordToWatch(trace.sides[queries].words, causal ? null : pair?.[2]) };
   }
 

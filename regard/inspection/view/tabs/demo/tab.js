@@ -1,7 +1,9 @@
 /** The demo model where nobody has trained it yet: a button that does, and how far it has come. */
 
-import { make, fill, uniqueId } from "../../core/dom.js";
+import { make, fill } from "../../core/dom.js";
 import { button } from "../../parts/controls.js";
+import { panel } from "../../parts/panel.js";
+import { PanelRequests } from "../../core/requests.js";
 import { LossCurve } from "../../pictures/curve.js";
 import { isReady } from "../../core/tab.js";
 
@@ -14,91 +16,62 @@ const IN_TRAINING = "The demo model is being trained";
 
 /** The panel, a tab of its own; `reload` is called once the model can be used. */
 class DemoPanel {
-  constructor(root, { source, announce, fail, reload, model }) {
-    this.source = source;
-    this.announce = announce;
-    this.fail = fail;
-    this.reload = reload;
-    this.model = model;
+  constructor(root, context) {
+    this.announce = context.announce;
+    this.reload = context.reload;
+    this.model = context.model;
     this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.starter = button("Train it now", () => this.begin(), { class: "primary" });
-    const id = uniqueId("demo");
-    this.heading = make("h2", { id, text: UNTRAINED });
-    this.element = make("section", { class: "panel demo-panel", "aria-labelledby": id },
-      this.heading,
-      make(
-        "p",
-        { text: ABOUT },
-      ),
-      this.starter, this.bar, this.saying,
-    );
-    const room = make("div", { class: "demo-curve", hidden: true });
-    this.element.append(room);
-    this.curve = new LossCurve(room);
-    this.room = room;
-    root.append(this.element);
+    this.room = make("div", { class: "demo-curve", hidden: true });
+    this.curve = new LossCurve(this.room);
+    this.card = panel({ title: UNTRAINED, class: "demo-panel" });
+    this.card.body.append(make("p", { text: ABOUT }), this.starter, this.bar, this.saying, this.room);
+    this.requests = new PanelRequests(context, { name: "demo", cards: [this.card], subject: () => null });
+    document.addEventListener("visibilitychange", () => this.isShown && this.poll());
+    root.append(this.card.element);
   }
 
   /** Look how far it is, and go on looking while it trains and the page is seen. */
   async show() {
     this.isShown = true;
-    document.addEventListener(
-      "visibilitychange",
-      () => this.isShown && this.poll(),
-      { signal: this.listening() },
-    );
     await this.poll();
   }
 
   hide() {
     this.isShown = false;
     clearTimeout(this.timer);
-    this.stop?.abort();
-  }
-
-  listening() {
-    this.stop?.abort();
-    this.stop = new AbortController();
-    return this.stop.signal;
+    this.requests.stop();
   }
 
   async begin() {
     this.starter.disabled = true;
-    try {
-      await this.source.trainDemo();
-      this.announce("The training begins.");
-    } catch (error) {
-      this.fail(error);
-    }
+    const { name } = this.model();
+    await this.requests.run((ask) => ask.trainDemo(name), () => this.announce("The training begins."));
+    this.starter.disabled = false;
     await this.poll();
   }
 
   async poll() {
     clearTimeout(this.timer);
     if (!this.isShown || document.hidden) return;
-    try {
-      const demo = await this.source.demo();
-      if (demo.state === "learning") await this.drawCourse();
-      this.draw(demo);
-    } catch (error) {
-      this.fail(error);
-      this.timer = setTimeout(() => this.poll(), 5 * PAUSE);
-    }
+    const { name } = this.model();
+    const load = async (ask) => {
+      const demo = await ask.demo(name);
+      // Before the first step there is no curve.
+      const progress = demo.state === "learning" ? await ask.progress(name).catch(() => null) : null;
+      return { demo, progress };
+    };
+    const isDrawn = await this.requests.run(load, ({ demo, progress }) => this.draw(demo, progress));
+    if (!isDrawn && this.isShown) this.timer = setTimeout(() => this.poll(), 5 * PAUSE);
   }
 
-  // The curve is a bonus: before the first step there is none.
-  async drawCourse() {
-    const progress = await this.source.progress(this.model().name).catch(() => null);
+  draw(demo, progress) {
+    const isLearning = demo.state === "learning";
     this.room.hidden = !progress || progress.steps.length < 2;
     if (!this.room.hidden) this.curve.show(progress, null);
-  }
-
-  draw(demo) {
-    const isLearning = demo.state === "learning";
-    this.heading.textContent = isLearning ? IN_TRAINING : UNTRAINED;
+    this.card.heading.textContent = isLearning ? IN_TRAINING : UNTRAINED;
     this.starter.hidden = isLearning || demo.state === "ready";
-    this.starter.disabled = false;
     this.bar.hidden = !isLearning;
     this.bar.value = demo.steps ? demo.step / demo.steps : 0;
     fill(

@@ -4,17 +4,16 @@ import { make, digits } from "../../core/dom.js";
 import { panel } from "../../parts/panel.js";
 import { button, choice, slider } from "../../parts/controls.js";
 import { attentionTitle } from "../../parts/heads.js";
-import { kindOf, requestOf } from "../../core/tracing.js";
+import { kindOf, requestBefore } from "../../core/tracing.js";
 import { rowsOf } from "../../core/alignment.js";
 import { offerSaves } from "../../saving/save.js";
 import { moveEverywhere, interventionOf, setWeight, sharesOf, wholeRow, withIntervention } from "./interventions.js";
 import { InterventionOutcome } from "./intervention_outcome.js";
 import { InterventionRow } from "./intervention_row.js";
 import { decidingPlace } from "../../core/rivals.js";
-import { Turns } from "../../core/turns.js";
+import { PanelRequests } from "../../core/requests.js";
 
 const SAME_MOVE = 800; // milliseconds within which changes by one control are undone together
-const RESTING = 60; // milliseconds without a change before the model reads the sentence again
 const MOST_INTERVENTIONS = 64;
 
 /** The panel; show({kind, layer, head, query}) whenever another row is looked at. */
@@ -23,18 +22,20 @@ export class InterventionPanel {
     this.state = context.state;
     this.source = context.source;
     this.announce = context.announce;
-    this.fail = context.fail;
-    this.turns = new Turns(this.fail);
     this.history = [];
     this.moved = 0;
-    this.build(root, context);
+    const card = this.build(root, context);
+    const subject = () => JSON.stringify(requestBefore(this.state));
+    this.requests = new PanelRequests(context, { name: "intervention", cards: [card], subject });
+    this.scopeRequests = new PanelRequests(context, { name: "intervention-rows", cards: [card], subject });
     this.state.on(["text", "model", "target"], (changed) => this.forget(changed));
     this.state.on(["interventions"], () => this.place && this.show(this.place));
     this.state.on(["takefrom", "giveto"], () => this.words && this.offerWords());
   }
 
   build(root, context) {
-    const { element, heading, body, foot } = panel({ title: "Intervene on attention", class: "intervention" });
+    const card = panel({ title: "Intervene on attention", class: "intervention" });
+    const { element, heading, body, foot } = card;
     this.element = element;
     this.heading = heading;
     this.from = choice({ label: "Take from", options: [], onchange: () => this.chooseWords() });
@@ -76,6 +77,7 @@ export class InterventionPanel {
       announce: this.announce,
     });
     root.append(element);
+    return card;
   }
 
   // A row that was changed belongs to the sentence that it was changed in.
@@ -90,17 +92,20 @@ export class InterventionPanel {
       this.element.hidden = true;
       return;
     }
-    await this.turns.run(async (isNewest) => {
-      const request = { ...requestOf(this.state), interventions: [] };
-      const base = await this.source.trace(request);
-      const sheet = await this.source.layer(base.trace, place.kind, place.layer);
-      if (!isNewest() || place.query >= sheet.arrays.weights.shape[1]) return;
-      this.take(base, sheet.arrays);
-      this.draw();
-      await new Promise((done) => this.source.work.after(RESTING, done));
-      if (isNewest()) await this.outcome.show({ base, request, interventions: this.state.get("interventions"), isNewest });
-      if (isNewest()) this.offerDecision();
+    const request = requestBefore(this.state);
+    const load = async (ask) => {
+      const base = await ask.trace(request);
+      return { base, sheet: await ask.layer(base.trace, place.kind, place.layer) };
+    };
+    let isThere = false;
+    const isDrawn = await this.requests.run(load, ({ base, sheet }) => {
+      isThere = place.query < sheet.arrays.weights.shape[1];
+      if (isThere) this.take(base, sheet.arrays);
+      if (isThere) this.draw();
     });
+    if (!isDrawn || !isThere) return;
+    const outcome = { base: this.base, request, interventions: this.state.get("interventions") };
+    if (await this.outcome.show(outcome)) this.offerDecision();
   }
 
   take(base, { weights, visible }) {
@@ -208,30 +213,32 @@ export class InterventionPanel {
     this.decider.hidden = isThere || position === undefined || !base.kinds.some(({ name }) => name === "cross");
   }
 
-  async goToDecision() {
+  goToDecision() {
     const { text } = this.words[Number(this.from.select.value)];
-    const place = await decidingPlace(this.source, this.base, this.outcome.rivals.position, text);
-    this.state.set(place, { push: true });
+    return this.scopeRequests.run(
+      (ask) => decidingPlace(ask, this.base, this.outcome.rivals.position, text),
+      (place) => this.state.set(place, { push: true }),
+    );
   }
 
-  async move(part) {
+  move(part) {
     this.moved = part;
     this.factor = "";
-    const rows = await this.rowsInScope();
-    if (this.moved !== part) return;
-    const [from, to] = [this.from, this.to].map(({ select }) => Number(select.value));
-    this.change(moveEverywhere(this.start, rows, this.words, from, to, part), "slider");
+    return this.scopeRequests.run((ask) => this.rowsInScope(ask), (rows) => {
+      const [from, to] = [this.from, this.to].map(({ select }) => Number(select.value));
+      this.change(moveEverywhere(this.start, rows, this.words, from, to, part), "slider");
+    });
   }
 
   /** The model's own rows of all heads that are changed together. */
-  async rowsInScope() {
+  async rowsInScope(ask) {
     const scope = this.scope.select.value;
     if (scope === "head") return [this.originals[this.place.head]];
     if (scope === "layer") return this.originals;
     const { kind, query } = this.place;
     const { base } = this;
     const numbers = Array.from({ length: kindOf(base, kind).layers }, (_, layer) => layer);
-    const sheets = await Promise.all(numbers.map((layer) => this.source.layer(base.trace, kind, layer)));
+    const sheets = await Promise.all(numbers.map((layer) => ask.layer(base.trace, kind, layer)));
     return sheets.flatMap(({ arrays }, layer) => Array.from(
       { length: base.heads },
       (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(arrays.weights, head)[query]) }),

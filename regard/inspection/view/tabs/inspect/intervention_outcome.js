@@ -2,19 +2,21 @@
 
 import { make, fill } from "../../core/dom.js";
 import { choice } from "../../parts/controls.js";
+import { errorLine } from "../../parts/panel.js";
+import { PanelRequests } from "../../core/requests.js";
+import { requestBefore } from "../../core/tracing.js";
 import { shareTable, wordText } from "../../parts/share_table.js";
 import { probabilities, writeShare } from "../../core/chances.js";
 import { closestRace, forkOf, likeliestTwo, widestChange } from "../../core/rivals.js";
 
+const RESTING = 60; // milliseconds without a change before the model reads the sentence again
 const MOST_NUMBERS = 600_000; // logits that are read again for each intervention
 
 /** The rivals' probabilities; show({base, request, interventions}) whenever something was changed. */
 export class InterventionOutcome {
-  constructor({ source, trace, model, announce }) {
-    this.source = source;
-    this.tracing = trace;
-    this.model = model;
-    this.announce = announce;
+  constructor(context) {
+    this.tracing = context.trace;
+    this.model = context.model;
     this.place = choice({ label: "Look at the word after", options: [], onchange: () => this.choosePlace() });
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
     this.bars = make("div", { class: "shares-room" });
@@ -27,55 +29,52 @@ export class InterventionOutcome {
       this.written,
       make("div", { class: "controls" }, this.place.root),
     );
+    const subject = () => JSON.stringify(requestBefore(context.state));
+    this.requests = new PanelRequests(context, { name: "outcome", cards: [errorLine(this.element)], subject });
   }
 
-  async show({ base, request, interventions, isNewest }) {
-    const tokens = await this.source.vocabulary(base.model);
-    if (!isNewest()) return;
-    await this.beginOnce(base, request);
-    if (!isNewest()) return;
-    this.element.hidden = !this.places.length;
-    if (!this.places.length) return;
-    const same = { ...request, interventions, ...this.sameOutput(base) };
-    const now = await this.logits(interventions.length ? await this.source.trace(same) : base);
-    if (!isNewest()) return;
-    this.tokens = tokens;
-    this.interventions = interventions;
-    this.now = now;
-    if (interventions.length && !this.isChosen && !this.fork) this.rivals = this.placed(widestChange(this.before, now));
-    this.redraw();
-  }
-
-  // Interventions that follow each other quickly wait for the same first reading.
-  beginOnce(base, request) {
-    if (this.base?.trace !== base.trace) {
-      this.base = base;
-      this.beginning = this.begin(base, request);
-      this.beginning.catch(() => {
-        this.base = null;
-      });
-    }
-    return this.beginning;
+  /** Read the rivals' probabilities without and with the interventions; whether they were drawn. */
+  show({ base, request, interventions }) {
+    const load = async (ask) => {
+      const tokens = await ask.vocabulary(base.model);
+      const first = this.first?.base.trace === base.trace ? this.first : await this.begin(ask, base, request);
+      if (!first.places.length) return { tokens, first, now: first.before };
+      await ask.rest(RESTING);
+      const same = { ...request, interventions, ...this.sameOutput(base) };
+      const trace = interventions.length ? await ask.trace(same) : base;
+      return { tokens, first, now: await logitsAt(ask, trace, first.places) };
+    };
+    return this.requests.run(load, ({ tokens, first, now }) => {
+      if (first !== this.first) this.take(first);
+      this.element.hidden = !first.places.length;
+      if (!first.places.length) return;
+      this.tokens = tokens;
+      this.interventions = interventions;
+      this.now = now;
+      const isUnsettled = interventions.length && !this.isChosen && !first.fork;
+      if (isUnsettled) this.rivals = placed(widestChange(first.before, now), first.places);
+      this.redraw();
+    });
   }
 
   /** The first reading, and which two words to watch: those at which a known pair of sentences parts. */
-  async begin(base, request) {
-    const fork = await this.partingOf(base, request);
+  async begin(ask, base, request) {
+    const fork = await this.partingOf(ask, base, request);
     const side = base.sides[base.written];
     const places = this.placesIn(side.tokens, fork);
-    const before = await this.logits(base, places);
-    if (this.base !== base) return;
-    this.fork = fork;
-    this.side = side;
-    this.places = places;
-    this.before = before;
+    return { base, fork, side, places, before: await logitsAt(ask, base, places) };
+  }
+
+  take(first) {
+    const { fork, side, places, before } = first;
+    this.first = first;
     this.isChosen = false;
     this.rivals = null;
     this.now = null;
     if (!places.length) return;
-    this.rivals = this.fork ?? this.placed(closestRace(this.before));
+    this.rivals = fork ?? placed(closestRace(before), places);
     const name = ({ special, text }) => (special ? text : wordText(text));
-    const options = this.places.map((place) => [String(place), `${place}: ${name(this.side.tokens[place])}`]);
+    const options = places.map((place) => [String(place), `${place}: ${name(side.tokens[place])}`]);
     this.place.offer(options, String(this.rivals.position));
     this.place.root.hidden = options.length < 2;
   }
@@ -89,19 +88,15 @@ export class InterventionOutcome {
     return fork && !last.includes(fork.position) ? [fork.position, ...last] : last;
   }
 
-  placed({ position, words }) {
-    return { position: this.places[position], words };
-  }
-
   choosePlace() {
     this.isChosen = true;
     this.redraw();
   }
 
-  async partingOf(base, request) {
+  async partingOf(ask, base, request) {
     const pair = this.model().pairs.find((each) => each.slice(0, 2).includes(base.text));
     if (!pair || base.sides.source === undefined || base.sides.target === undefined) return null;
-    const other = await this.source.trace({
+    const other = await ask.trace({
       ...request,
       text: pair[pair[0] === base.text ? 1 : 0],
       target: null,
@@ -116,18 +111,14 @@ export class InterventionOutcome {
     return { target: null, target_ids: base.sides.target.tokens.slice(1).map(({ id }) => id) };
   }
 
-  async logits(trace, places = this.places) {
-    const sheets = await Promise.all(places.map((place) => this.source.next(trace.trace, place)));
-    return sheets.map(({ arrays }) => arrays.logits.data);
-  }
-
   redraw() {
     if (!this.now) return;
     const position = this.isChosen ? Number(this.place.select.value) : this.rivals.position;
-    const at = this.places.indexOf(position);
+    const { places, before } = this.first;
+    const at = places.indexOf(position);
     const words = position === this.rivals.position ? this.rivals.words : this.wordsAt(at);
     if (!this.isChosen) this.place.set(position);
-    const [was, is] = [this.before, this.now].map((all) => probabilities(all[at]));
+    const [was, is] = [before, this.now].map((all) => probabilities(all[at]));
     const names = words.map((id) => wordText(this.tokens[id] ?? `id ${id}`));
     const rows = words.map((id, number) => ({
       label: names[number],
@@ -140,12 +131,12 @@ export class InterventionOutcome {
   }
 
   wordsAt(at) {
-    if (this.interventions.length) return widestChange([this.before[at]], [this.now[at]]).words;
-    return likeliestTwo(this.before[at]);
+    const { before } = this.first;
+    return this.interventions.length ? widestChange([before[at]], [this.now[at]]).words : likeliestTwo(before[at]);
   }
 
   say(position, [first, second], was, is, names) {
-    const before = this.side.tokens[position];
+    const before = this.first.side.tokens[position];
     const isGap = this.model().family === "encoder-only";
     const after = isGap ? "In the gap" : before.special ? "At the beginning" : `After “${wordText(before.text)}”`;
     const told = (id, name) => `P(${name}) ${writeShare(was[id])}${this.interventions.length ? ` → ${writeShare(is[id])}` : ""}`;
@@ -159,7 +150,8 @@ export class InterventionOutcome {
     this.saying.textContent =
       `${after}: ${told(first, names[0])}, ${told(second, names[1])}. “${names[0]}” is ${now}.` +
       `${flips ? " The likelier word flips." : ""}`;
-    const written = this.tracing.current?.translation;
+    const isSame = JSON.stringify(this.tracing.request?.interventions) === JSON.stringify(this.interventions);
+    const written = isSame && this.tracing.current?.translation;
     fill(
       this.written,
       this.interventions.length > 0 && written && [
@@ -168,6 +160,15 @@ export class InterventionOutcome {
       ],
     );
   }
+}
+
+async function logitsAt(ask, trace, places) {
+  const sheets = await Promise.all(places.map((place) => ask.next(trace.trace, place)));
+  return sheets.map(({ arrays }) => arrays.logits.data);
+}
+
+function placed({ position, words }, places) {
+  return { position: places[position], words };
 }
 
 function ratioText(ratio) {

@@ -15,13 +15,11 @@ export class Stepper {
     this.agreement = make("span", { class: "agreement" });
     this.list = make("ol", { class: "steps" });
     const controls = make("div", { class: "stepper-controls" }, this.back, this.next, this.count, this.agreement);
-    this.notice = make("p", { class: "soft" });
-    root.append(controls, this.notice, this.list);
+    root.append(controls, this.list);
   }
 
   /** Show a cell; the open step stays open. */
   show(sheet, key) {
-    this.notice.textContent = "";
     this.cell = new Cell(sheet, key);
     this.steps = sheet.meta.steps;
     if (!this.steps.some(({ name }) => name === this.at)) this.at = this.steps[0].name;
@@ -30,16 +28,6 @@ export class Stepper {
     adjust(this.agreement, { text: `${equal} of ${compared.length} equal the model` });
     this.agreement.classList.toggle("is-wrong", equal < compared.length);
     this.draw();
-  }
-
-  /** Say why there are no steps. */
-  miss(sentence) {
-    this.notice.textContent = sentence;
-    this.steps = [];
-    fill(this.list);
-    for (const node of [this.count, this.agreement]) node.textContent = "";
-    adjust(this.back, { disabled: true });
-    adjust(this.next, { disabled: true });
   }
 
   /** Every number of every step, a line each: the step, which key or head where there are several, and its place. */

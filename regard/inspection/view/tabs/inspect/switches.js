@@ -3,6 +3,7 @@
 import { make, fill } from "../../core/dom.js";
 import { panel } from "../../parts/panel.js";
 import { attentionTitle } from "../../parts/heads.js";
+import { PanelRequests } from "../../core/requests.js";
 
 const TITLES = { scaling: "Divide by √dₖ", positions: "Positions", residual: "Residual connections", norm: "Norms" };
 const PATIENCE = 450; // milliseconds of rest before a second reading is asked for
@@ -16,11 +17,11 @@ export function flipped(ablate, part) {
 
 /** The panel; show(trace, scene) after each drawing. */
 export class Switches {
-  constructor({ state, source, fail }) {
-    this.state = state;
-    this.source = source;
-    this.fail = fail;
+  constructor(context) {
+    this.state = context.state;
+    this.tracing = context.trace;
     this.card = panel({ title: "What switching off does", class: "switches" });
+    this.requests = new PanelRequests(context, { name: "switches", cards: [this.card] });
     this.element = this.card.element;
     this.sentence = make("p", { class: "ablation", "aria-live": "polite" });
     this.detail = make("p", { class: "soft" });
@@ -30,11 +31,11 @@ export class Switches {
   }
 
   show(trace, scene) {
-    const ablate = this.state.get("ablate");
+    const { ablate } = this.tracing.conditions;
     fill(this.parts, trace.switches.map((name) => this.part(name, !ablate.includes(name))));
     const heads = ablate.filter(Array.isArray);
     fill(this.heads, heads.map((part) => this.head(part)), ablate.length > 0 && this.allOn());
-    this.askLater(trace, scene, ablate);
+    this.ask(trace, scene, ablate);
   }
 
   part(name, isOn) {
@@ -69,31 +70,21 @@ export class Switches {
     this.state.set({ ablate: flipped(this.state.get("ablate"), part) }, { push: true });
   }
 
-  askLater(trace, { kind, layer, head }, ablate) {
-    this.callOff?.();
-    const tried = ablate.length ? ablate : [[kind, layer, head]];
-    const asked = JSON.stringify([trace.trace, tried]);
-    this.card.heading.textContent = ablate.length ? "What switching off did" : `What switching head ${head} off would do`;
-    if (asked === this.asked) return;
+  ask(trace, { kind, layer, head }, ablate) {
+    const isDone = ablate.length > 0;
+    const { model, snapshot } = this.tracing.conditions;
+    const request = { model, snapshot, text: trace.text, ablate: isDone ? ablate : [[kind, layer, head]] };
+    const load = async (ask) => {
+      await ask.rest(PATIENCE);
+      return ask.ablation(request);
+    };
     this.element.classList.add("is-waiting");
-    this.callOff = this.source.work.after(PATIENCE, () => this.ask(trace, tried, ablate.length > 0, asked));
-  }
-
-  async ask(trace, ablate, isDone, asked) {
-    this.stop?.abort();
-    this.stop = new AbortController();
-    try {
-      const request = { model: trace.model, text: trace.text, ablate, snapshot: this.state.get("snapshot") };
-      const ablation = await this.source.ablation(request, this.stop.signal);
-      this.asked = asked;
+    return this.requests.run(load, (ablation) => {
+      this.card.heading.textContent = isDone ? "What switching off did" : `What switching head ${head} off would do`;
       this.sentence.textContent = ablation.sentence;
       this.detail.textContent = isDone ? outcome(ablation) : "Press X, or the button above the picture, to switch it off.";
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      this.sentence.textContent = error.message;
-      this.detail.textContent = "";
-    }
-    this.element.classList.remove("is-waiting");
+      this.element.classList.remove("is-waiting");
+    });
   }
 }
 

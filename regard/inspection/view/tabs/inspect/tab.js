@@ -17,6 +17,7 @@ import { fileOf, sceneOf, positionOf, sharpen } from "./scene.js";
 import { whenSeen } from "../../core/seen.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
+import { PanelRequests } from "../../core/requests.js";
 import { TabBase, isReady } from "../../core/tab.js";
 
 const LATER = 200; // milliseconds of rest before what stands further down is drawn
@@ -27,11 +28,12 @@ class InspectTab extends TabBase {
     super(context);
     this.context = context;
     this.root = root;
-    this.drawn = 0;
     this.isolated = null;
     this.previous = null;
     this.choice = new Choice(this.state, this.trace);
     this.build();
+    this.requests = new PanelRequests(context, { name: "attention", cards: [this.picture.card, this.whole()] });
+    this.stepRequests = new PanelRequests(context, { name: "steps", cards: [this.stepCard], keepsPicture: false });
     this.trace.on((trace) => this.arrived(trace));
     this.choice.on(() => this.refresh());
     this.state.on(["words"], () => this.refresh());
@@ -49,6 +51,13 @@ class InspectTab extends TabBase {
 
   hide() {
     this.isShown = false;
+    this.requests.stop();
+  }
+
+  // Words, stack and picture are drawn together.
+  whole() {
+    const blank = (isBlank) => this.root.classList.toggle("is-empty", isBlank);
+    return { fail: this.picture.card.fail, blank };
   }
 
   build() {
@@ -153,30 +162,31 @@ class InspectTab extends TabBase {
   }
 
   buildBelow() {
-    const { state, source, announce, fail } = this;
-    this.vectors = new Vectors({ state, source, announce, fail });
-    this.switches = new Switches({ state, source, fail });
+    const { source, context } = this;
+    this.vectors = new Vectors(context);
+    this.switches = new Switches(context);
     const below = make("div", { class: "inspect-below" });
     this.later = [];
     if (source.can("ablation")) {
       below.append(this.switches.element);
-      this.later.push(whenSeen(this.switches.element, (scene) => this.switches.show(scene.trace, scene)));
+      this.drawLater(this.switches.element, (scene) => this.switches.show(scene.trace, scene));
     }
     if (source.can("trace")) {
-      const intervention = new InterventionPanel(below, this.context);
-      this.later.push(whenSeen(
-        intervention.element,
-        ({ kind, layer, head, query }) => intervention.show({ kind, layer, head, query }),
-      ));
+      const intervention = new InterventionPanel(below, context);
+      const show = ({ kind, layer, head, query }) => intervention.show({ kind, layer, head, query });
+      this.drawLater(intervention.element, show);
     }
     if (source.can("vectors")) {
       below.append(this.vectors.element);
-      this.later.push(whenSeen(
-        this.vectors.element,
-        (scene) => this.vectors.show(scene.trace, scene.kindInfo.queries, scene.query).catch(fail),
-      ));
+      const show = ({ trace, kindInfo, query }) => this.vectors.show(trace, kindInfo.queries, query);
+      this.drawLater(this.vectors.element, show);
     }
     return below;
+  }
+
+  // What is further down is drawn when it is seen, if the sentence is still the same.
+  drawLater(element, show) {
+    this.later.push(whenSeen(element, (scene) => scene.trace === this.trace.current && show(scene)));
   }
 
   arrived(trace) {
@@ -192,21 +202,15 @@ class InspectTab extends TabBase {
     return this.state.get("words") ?? true;
   }
 
-  /** Draw what is chosen now, once its numbers are here and nothing newer was asked for. */
+  /** Draw what is chosen now. */
   async refresh() {
     const trace = this.trace.current;
     if (!trace || !this.isShown) return;
-    const number = ++this.drawn;
-    const { now } = this.choice;
-    try {
-      const [sheet, overview] = await Promise.all([
-        this.source.layer(trace.trace, now.kind, now.layer, this.isWords),
-        this.source.overview(trace.trace),
-      ]);
-      if (number === this.drawn) this.draw(sceneOf(trace, now, sheet, this.isWords), overview);
-    } catch (error) {
-      if (number === this.drawn) this.fail(error);
-    }
+    const { isWords, choice: { now } } = this;
+    await this.requests.run(
+      (ask) => Promise.all([ask.layer(trace.trace, now.kind, now.layer, isWords), ask.overview(trace.trace)]),
+      ([sheet, overview]) => this.draw(sceneOf(trace, now, sheet, isWords), overview),
+    );
   }
 
   draw(scene, overview) {
@@ -227,20 +231,15 @@ class InspectTab extends TabBase {
     this.callOff = this.source.work.after(LATER, () => this.later.forEach((draw) => draw(scene)));
   }
 
-  async drawSteps(scene) {
+  drawSteps(scene) {
     const { trace, kind, layer, head, query, key } = scene;
     const token = (side, position) => trace.sides[side].tokens[position].text;
     const [asks, answers] = [token(scene.kindInfo.queries, query), token(scene.kindInfo.keys, key)];
-    this.stepCard.heading.textContent = `How ${quoted(asks)} came to look at ${quoted(answers)}`;
-    const number = this.drawn;
-    try {
-      const sheet = await this.source.steps(trace.trace, kind, layer, head, query);
-      if (number !== this.drawn) return;
+    return this.stepRequests.run((ask) => ask.steps(trace.trace, kind, layer, head, query), (sheet) => {
+      this.stepCard.heading.textContent = `How ${quoted(asks)} came to look at ${quoted(answers)}`;
       this.stepper.show(sheet, key);
-      if (sharpen(scene, sheet)) this.picture.redraw();
-    } catch (error) {
-      if (number === this.drawn) this.stepper.miss(error.message);
-    }
+      if (sharpen(scene, sheet) && this.scene === scene) this.picture.redraw();
+    });
   }
 
   // The pointer may move many times between two frames; the last move is drawn.

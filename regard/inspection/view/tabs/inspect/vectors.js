@@ -8,6 +8,7 @@ import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
 import { listOf } from "../../saving/npz.js";
 import { panel, segments, choose } from "../../parts/panel.js";
+import { PanelRequests } from "../../core/requests.js";
 
 const SAYING = {
   embeddings: "A row for each token: the numbers that its embedding looks up.",
@@ -18,11 +19,11 @@ const NAMES = { embeddings: "Embeddings", positions: "Positions", sum: "Sum" };
 
 /** The panel; show(trace, side, position) draws the vectors of one side and one of its tokens. */
 export class Vectors {
-  constructor({ state, source, announce, fail }) {
-    this.source = source;
-    this.fail = fail;
+  constructor(context) {
+    const { state, announce, fail } = context;
     this.shown = "positions";
     this.card = panel({ title: "Words as vectors", class: "vectors" });
+    this.requests = new PanelRequests(context, { name: "vectors", cards: [this.card] });
     this.element = this.card.element;
     this.strips = make("div", {});
     this.tabs = segments({
@@ -58,10 +59,16 @@ export class Vectors {
     });
   }
 
-  async show(trace, side, position) {
-    const sheet = await this.source.vectors(trace.trace, side);
-    this.tokens = trace.sides[side].tokens.map(({ text }) => text);
-    this.arrays = withSum(sheet.arrays);
+  show(trace, side, position) {
+    return this.requests.run(
+      (ask) => ask.vectors(trace.trace, side),
+      ({ arrays }) => this.draw(trace.sides[side], arrays, position),
+    );
+  }
+
+  draw({ tokens }, arrays, position) {
+    this.tokens = tokens.map(({ text }) => text);
+    this.arrays = withSum(arrays);
     this.position = Math.min(position, this.tokens.length - 1);
     const word = this.tokens[this.position];
     this.card.heading.textContent = `${quoted(word)} as ${this.arrays.embeddings.shape[1]} numbers, before the first block`;

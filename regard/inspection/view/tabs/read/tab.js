@@ -1,7 +1,7 @@
 /** Tab "Read": fill a gap or tell the class, and what the place that decides looks at. */
 
 import { make, fill } from "../../core/dom.js";
-import { panel } from "../../parts/panel.js";
+import { beside, panel } from "../../parts/panel.js";
 import { sentenceField, exampleList } from "../../parts/sentence.js";
 import { choice } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
@@ -12,7 +12,7 @@ import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
 import { shareTable, sharesSvg, tokenText } from "../../parts/share_table.js";
 import { average, rowsOf } from "../../core/alignment.js";
-import { Turns } from "../../core/turns.js";
+import { PanelRequests } from "../../core/requests.js";
 import { TabBase, isReady } from "../../core/tab.js";
 
 const TOP = 10;
@@ -21,8 +21,10 @@ const TOP = 10;
 class ReadTab extends TabBase {
   constructor(root, context) {
     super(context);
-    this.turns = new Turns(this.fail);
-    this.build(root);
+    const { answers, looking } = this.build(root);
+    const cards = [answers, beside(this.words.element), beside(this.hint)];
+    this.answerRequests = new PanelRequests(context, { name: "answers", cards });
+    this.lookRequests = new PanelRequests(context, { name: "looking", cards: [looking] });
     this.trace.on(() => this.refresh());
     this.state.on(["readhead", "mask"], () => this.refresh());
   }
@@ -35,6 +37,8 @@ class ReadTab extends TabBase {
 
   hide() {
     this.isShown = false;
+    this.answerRequests.stop();
+    this.lookRequests.stop();
   }
 
   build(root) {
@@ -53,13 +57,15 @@ class ReadTab extends TabBase {
       link: () => this.state.link(),
       announce: this.announce,
     });
+    const looking = this.buildLooking();
     root.append(
       sentenceField({ state: this.state, label: "Your sentence" }),
       this.examples,
       this.hint,
       this.words.element,
-      make("div", { class: "side-by-side" }, answers.element, this.buildLooking()),
+      make("div", { class: "side-by-side" }, answers.element, looking.element),
     );
+    return { answers, looking };
   }
 
   buildLooking() {
@@ -104,7 +110,7 @@ class ReadTab extends TabBase {
       link: () => this.state.link(),
       announce: this.announce,
     });
-    return looking.element;
+    return looking;
   }
 
   // Every weight of the sentence, or a page on which the place that decides is pinned.
@@ -128,23 +134,22 @@ class ReadTab extends TabBase {
 
   async refresh() {
     const trace = this.trace.current;
-    if (!this.isShown || !trace || trace.model !== this.model().name) return;
-    await this.turns.run(async (isNewest) => {
+    if (!this.isShown || !trace) return;
+    const answers = this.answerRequests.run((ask) => this.answersOf(ask, trace), (rows) => {
       this.drawWords(trace);
-      const rows = await this.ask(trace);
-      if (!isNewest()) return;
       this.drawAnswers(rows);
-      await this.look(trace, isNewest);
     });
+    await Promise.all([answers, this.look(trace)]);
   }
 
-  ask(trace) {
-    if (this.isMasked) return trace.sides.source.tokens.some(({ special }) => special === "mask") ? this.fillGaps(trace) : [];
-    return this.source.can("classify") && this.model().output === "classes" ? this.tellClass(trace) : [];
+  answersOf(ask, trace) {
+    const hasGap = trace.sides.source.tokens.some(({ special }) => special === "mask");
+    if (this.isMasked) return hasGap ? this.fillGaps(ask, trace) : [];
+    return ask.can("classify") && this.model().output === "classes" ? this.tellClass(ask, trace) : [];
   }
 
-  async fillGaps({ model, text }) {
-    const { masks } = await this.source.fill({ model, text, top: TOP });
+  async fillGaps(ask, { model, text }) {
+    const { masks } = await ask.fill({ model, text, top: TOP });
     const number = Math.min(this.gapNumber(), masks.length - 1);
     return masks[number].map(({ text: word, probability }) => ({
       label: tokenText(word),
@@ -154,8 +159,8 @@ class ReadTab extends TabBase {
     }));
   }
 
-  async tellClass({ model, text }) {
-    const { probabilities } = await this.source.classify({ model, text });
+  async tellClass(ask, { model, text }) {
+    const { probabilities } = await ask.classify({ model, text });
     return Object.entries(probabilities).map(([label, share]) => ({ label, share })).toSorted((a, b) => b.share - a.share);
   }
 
@@ -215,18 +220,21 @@ class ReadTab extends TabBase {
     return Math.max(0, places.indexOf(Number(this.state.get("mask") ?? places[0])));
   }
 
-  async look(trace, isNewest) {
+  look(trace) {
+    const { name: kind, layers } = trace.kinds[0];
+    const numbers = Array.from({ length: layers }, (_, layer) => layer);
+    return this.lookRequests.run(
+      (ask) => Promise.all(numbers.map((layer) => ask.layer(trace.trace, kind, layer))),
+      (sheets) => this.takeLooks(trace, sheets),
+    );
+  }
+
+  takeLooks(trace, sheets) {
     const { tokens, words } = trace.sides.source;
     const places = this.places(trace);
     const place = places[this.gapNumber()];
     this.place.offer(places.map((at) => [String(at), `${at}: ${tokens[at].text}`]), String(place));
     this.place.root.hidden = places.length < 2;
-    const { name: kind, layers } = trace.kinds[0];
-    const sheets = await Promise.all(Array.from(
-      { length: layers },
-      (_, layer) => this.source.layer(trace.trace, kind, layer),
-    ));
-    if (!isNewest()) return;
     const share = (row) => words.map(({ positions }) => positions.reduce((sum, key) => sum + row[key], 0));
     this.names = sheets.flatMap(({ arrays }, layer) => Array.from(
       { length: trace.heads },
@@ -236,7 +244,7 @@ class ReadTab extends TabBase {
         row: share(rowsOf(arrays.weights, head)[place]),
       }),
     ));
-    this.drawLooking(tokens[place].text, words, layers);
+    this.drawLooking(tokens[place].text, words, sheets.length);
   }
 
   drawLooking(from, words, layers) {

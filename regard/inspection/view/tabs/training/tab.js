@@ -1,7 +1,7 @@
 /** Tab "Training": attention forming over a run's checkpoints, the translation of each, the loss beside it. */
 
 import { make, fill, uniqueId } from "../../core/dom.js";
-import { panel } from "../../parts/panel.js";
+import { beside, panel } from "../../parts/panel.js";
 import { sentenceField } from "../../parts/sentence.js";
 import { button, choice } from "../../parts/controls.js";
 import { Matrix } from "../../pictures/matrix.js";
@@ -10,9 +10,9 @@ import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
 import { attentionTitle } from "../../parts/heads.js";
 import { resolve } from "../../core/choice.js";
-import { kindOf, requestOf } from "../../core/tracing.js";
+import { kindOf } from "../../core/tracing.js";
 import { LossCurve } from "../../pictures/curve.js";
-import { Turns } from "../../core/turns.js";
+import { PanelRequests } from "../../core/requests.js";
 import { TabBase, isReady } from "../../core/tab.js";
 
 const PACE = 900; // milliseconds for each checkpoint while it plays
@@ -22,9 +22,15 @@ const PAUSE = 2000; // between two looks at a run that goes on
 class TrainingTab extends TabBase {
   constructor(root, context) {
     super(context);
-    this.turns = new Turns(this.fail);
     this.seen = new Map();
-    this.build(root);
+    const { picture, progress } = this.build(root);
+    this.requests = new PanelRequests(context, { name: "snapshot", cards: [picture] });
+    this.others = new PanelRequests(context, { name: "other-snapshots", cards: [{ fail: () => {}, blank: () => {} }] });
+    const cards = [progress, beside(this.slider)];
+    this.progressRequests = new PanelRequests(context, { name: "progress", cards, subject: () => null });
+    this.state.on(["model"], () => {
+      this.progress = null;
+    });
     this.trace.on(() => this.isShown && this.draw());
     this.state.on(["checkpoint", "kind", "layer", "head"], () => this.isShown && this.draw());
     document.addEventListener("visibilitychange", () => this.isShown && !document.hidden && this.poll());
@@ -38,6 +44,7 @@ class TrainingTab extends TabBase {
   hide() {
     this.isShown = false;
     clearTimeout(this.waiting);
+    for (const requests of [this.requests, this.others, this.progressRequests]) requests.stop();
     this.rest();
   }
 
@@ -91,11 +98,13 @@ class TrainingTab extends TabBase {
       link: () => this.state.link(),
       announce: this.announce,
     });
+    this.slider = this.buildSlider();
     root.append(
       sentenceField({ state: this.state, label: "Your sentence" }),
-      this.buildSlider(),
+      this.slider,
       make("div", { class: "side-by-side" }, picture.element, progress.element),
     );
+    return { picture, progress };
   }
 
   buildSlider() {
@@ -166,29 +175,26 @@ class TrainingTab extends TabBase {
   async poll() {
     clearTimeout(this.waiting);
     if (document.hidden || !this.isShown) return;
-    try {
-      this.progress = await this.source.progress(this.model().name);
-    } catch (error) {
-      return this.fail(error);
-    }
-    if (!this.isShown) return;
-    if (this.progress.live) this.waiting = setTimeout(() => this.poll(), PAUSE);
+    const { name } = this.model();
+    await this.progressRequests.run((ask) => ask.progress(name), (progress) => {
+      this.progress = progress;
+      this.drawProgress();
+      if (progress.live) this.waiting = setTimeout(() => this.poll(), PAUSE);
+    });
     await this.draw();
   }
 
   async draw() {
-    if (!this.progress) return;
-    const { at, steps } = this;
-    this.drawCourse();
-    const { current } = this.trace;
-    if (at === null || !current || current.model !== this.model().name) return;
+    const { at, steps, trace: { current } } = this;
+    if (at === null || !current) return;
+    this.drawProgress();
     const place = this.place(current);
-    this.offerHeads(current, place);
-    await this.turns.run(async (isNewest) => {
-      const seen = await this.look(at, place);
-      if (isNewest()) this.drawPicture(at, place, seen);
-      for (const step of steps) if (isNewest() && step !== at) await this.look(step, place); // so that sliding shows at once
-    });
+    const look = (step) => (ask) => this.look(ask, step, place);
+    const isDrawn = await this.requests.run(look(at), (seen) => this.drawPicture(at, place, seen));
+    // The others are read ahead, so that sliding shows at once.
+    if (isDrawn) await this.others.run(async (ask) => {
+      for (const step of steps) await look(step)(ask);
+    }, () => {});
   }
 
   place(current) {
@@ -196,7 +202,7 @@ class TrainingTab extends TabBase {
     return resolve(current, Object.fromEntries(names.map((name) => [name, this.state.get(name)])));
   }
 
-  drawCourse() {
+  drawProgress() {
     const { progress, at, steps } = this;
     this.range.max = Math.max(0, steps.length - 1);
     this.range.value = steps.indexOf(at);
@@ -211,25 +217,24 @@ class TrainingTab extends TabBase {
   }
 
   /** What the model of that step did: its own translation, and attention over the words of the last model. */
-  async look(step, place) {
+  async look(ask, step, place) {
     const { current } = this.trace;
-    const request = { ...requestOf(this.state), interventions: [], snapshot: step };
+    const request = { ...this.trace.request, interventions: [], snapshot: step };
     const name = JSON.stringify([request, place.kind, place.layer, current.trace]);
     if (!this.seen.has(name)) {
+      const answer = await this.read(ask, request, place, current);
       if (this.seen.size > 200) this.seen.clear();
-      const answer = this.read(request, place, current);
       this.seen.set(name, answer);
-      answer.catch(() => this.seen.delete(name));
     }
     return this.seen.get(name);
   }
 
-  async read(request, { kind, layer }, current) {
-    const own = await this.source.trace(request);
+  async read(ask, request, { kind, layer }, current) {
+    const own = await ask.trace(request);
     const writes = place(current, kind) === "target" && current.sides.source;
     const ids = writes ? current.sides.target.tokens.slice(1).map(({ id }) => id) : null;
-    const forced = writes ? await this.source.trace({ ...request, target: null, target_ids: ids }) : own;
-    const { arrays } = await this.source.layer(forced.trace, kind, layer, true);
+    const forced = writes ? await ask.trace({ ...request, target: null, target_ids: ids }) : own;
+    const { arrays } = await ask.layer(forced.trace, kind, layer, true);
     return { text: own.translation, trace: forced, arrays };
   }
 
@@ -239,7 +244,9 @@ class TrainingTab extends TabBase {
     return this.source.saveAddress(trace, ending, ending === "html" ? { ...place, words: true } : {});
   }
 
-  drawPicture(at, { kind, layer, head }, { text, trace, arrays }) {
+  drawPicture(at, place, { text, trace, arrays }) {
+    const { kind, layer, head } = place;
+    this.offerHeads(this.trace.current, place);
     this.pictured = { trace: trace.trace, kind, layer, head };
     const [, rows, columns] = arrays.weights.shape;
     const { queries, keys } = kindOf(trace, kind);

@@ -1,22 +1,27 @@
 /** The alignment of a translation: which source words each output word looked at while it was written. */
 
 import { make, fill } from "../../core/dom.js";
-import { panel, segments, choose } from "../../parts/panel.js";
+import { beside, panel, segments, choose } from "../../parts/panel.js";
 import { choice } from "../../parts/controls.js";
 import { Matrix } from "../../pictures/matrix.js";
 import { Lines } from "../../pictures/lines.js";
 import { attentionLegend } from "../../parts/legend.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
+import { PanelRequests } from "../../core/requests.js";
 import { average, bestHead, rowsOf, wordRows } from "../../core/alignment.js";
 
-/** The panel; show(trace) as often as needed. */
+/** The panel; show(trace) as often as needed. `output` is the line of the page that is drawn with it. */
 export class AlignmentPanel {
-  constructor({ state, source, announce }) {
+  constructor(context, output) {
+    const { state, source, announce } = context;
     this.state = state;
+    this.output = output;
     this.source = source;
-    const { element, body, foot } = panel({ title: "Which word came from which", class: "alignment" });
+    const card = panel({ title: "Which word came from which", class: "alignment" });
+    const { element, body, foot } = card;
     this.element = element;
+    this.requests = new PanelRequests(context, { name: "alignment", cards: [card, beside(output)] });
     this.saying = make("p", { class: "sentence-of" });
     this.looks = segments({
       label: "Picture",
@@ -65,12 +70,22 @@ export class AlignmentPanel {
     state.on(["alignment", "crosshead"], () => this.trace && this.draw());
   }
 
-  /** Read the cross-attention of all layers of a trace. */
-  async show(trace, isNewest) {
+  /** Read the cross-attention of all layers of a trace; whether it was drawn. */
+  show(trace) {
     const count = trace.kinds.find(({ name }) => name === "cross").layers;
     const numbers = Array.from({ length: count }, (_, layer) => layer);
-    const sheets = await Promise.all(numbers.map((layer) => this.source.layer(trace.trace, "cross", layer)));
-    if (!isNewest()) return;
+    return this.requests.run(
+      (ask) => Promise.all(numbers.map((layer) => ask.layer(trace.trace, "cross", layer))),
+      (sheets) => this.take(trace, sheets),
+    );
+  }
+
+  take(trace, sheets) {
+    fill(
+      this.output,
+      make("span", { class: "soft", text: "It writes: " }),
+      make("b", { class: "output", text: trace.translation ?? trace.sides.target.text }),
+    );
     this.layers = sheets.map(({ arrays }) => Array.from(
       { length: trace.heads },
       (_, head) => rowsOf(arrays.weights, head),

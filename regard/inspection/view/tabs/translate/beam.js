@@ -6,19 +6,20 @@ import { slider, tick } from "../../parts/controls.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
 import { Tree } from "./tree.js";
-import { Turns } from "../../core/turns.js";
+import { PanelRequests } from "../../core/requests.js";
 
 const FEW = 3;
 
-/** The panel; refresh() asks for the tree of the text that the state holds. */
+/** The panel; show(trace) asks for the tree of a trace's text. */
 export class BeamPanel {
-  constructor({ state, source, announce, fail, model }) {
+  constructor(context) {
+    const { state, announce } = context;
     this.state = state;
-    this.source = source;
-    this.model = model;
-    this.turns = new Turns(fail);
-    const { element, body, foot } = panel({ title: "The beam: several translations at once", class: "beam" });
+    this.tracing = context.trace;
+    const card = panel({ title: "The beam: several translations at once", class: "beam" });
+    const { element, body, foot } = card;
     this.element = element;
+    this.requests = new PanelRequests(context, { name: "beam", cards: [card] });
     this.beams = slider({
       label: "Beams",
       least: 1,
@@ -60,21 +61,10 @@ export class BeamPanel {
     });
   }
 
-  async refresh() {
-    const { state } = this;
-    const text = state.get("text");
-    if (!text?.trim()) return;
-    const request = {
-      model: this.model().name,
-      text,
-      beams: this.width,
-      length_penalty: this.length,
-      ablate: state.get("ablate"),
-      snapshot: state.get("snapshot"),
-    };
-    await this.turns.run(async (isNewest) => {
-      const answer = await this.source.translate(request);
-      if (!isNewest()) return;
+  show({ text }) {
+    const { model, ablate, snapshot } = this.tracing.conditions;
+    const request = { model, ablate, snapshot, text, beams: this.width, length_penalty: this.length };
+    return this.requests.run((ask) => ask.translate(request), (answer) => {
       this.answer = answer;
       this.draw();
     });

@@ -7,18 +7,20 @@ import { Words } from "../../parts/words.js";
 import { Distribution } from "../../parts/distribution.js";
 import { tokenText, wordText } from "../../parts/share_table.js";
 import { offerSaves } from "../../saving/save.js";
+import { PanelRequests } from "../../core/requests.js";
 
 const PACE = 1200; // milliseconds for each word while it plays
 
 /** The panel; show(trace, alignment) as often as needed. */
 export class DecodingPanel {
-  constructor({ state, source, announce, fail }) {
+  constructor(context) {
+    const { state, announce } = context;
     this.state = state;
-    this.source = source;
     this.announce = announce;
-    this.fail = fail;
-    const { element, body, foot } = panel({ title: "The decoder, word by word", class: "decoding" });
+    const card = panel({ title: "The decoder, word by word", class: "decoding" });
+    const { element, body, foot } = card;
     this.element = element;
+    this.requests = new PanelRequests(context, { name: "decoding", cards: [card] });
     this.back = button("Back", () => this.go(this.step - 1));
     this.next = button("Next", () => this.go(this.step + 1), { class: "primary" });
     this.player = button("Play", () => this.play());
@@ -47,16 +49,15 @@ export class DecodingPanel {
       link: () => state.link(),
       announce,
     });
-    state.on(["step"], () => this.trace && this.draw());
-    state.on(["crosshead"], () => this.trace && this.draw());
+    state.on(["step", "crosshead"], () => this.trace && this.trace === context.trace.current && this.load());
   }
 
   /** Take another translation; the step stays where it can. */
-  async show(trace, alignment) {
+  show(trace, alignment) {
     this.trace = trace;
     this.alignment = alignment;
     this.tokens = trace.sides.target.tokens;
-    await this.draw();
+    return this.load();
   }
 
   /** How many words are written; the last step writes the end. */
@@ -87,20 +88,23 @@ export class DecodingPanel {
     return null;
   }
 
-  async draw() {
+  /** Show a step at once, and what may come next when its numbers are here. */
+  load() {
     const { step, trace } = this;
     const last = this.tokens.length - 1;
-    const told = this.tokens[step + 1];
     this.back.disabled = step === 0;
     this.next.disabled = step === last;
     this.counter.textContent = `step ${step} of ${last}`;
     this.drawWritten(step);
     this.drawSource(step);
-    const [{ arrays, meta }, vocabulary] = await Promise.all([
-      this.source.next(trace.trace, step),
-      this.source.vocabulary(trace.model),
-    ]);
-    if (this.trace !== trace || this.step !== step) return;
+    return this.requests.run(
+      (ask) => Promise.all([ask.next(trace.trace, step), ask.vocabulary(trace.model)]),
+      ([sheet, vocabulary]) => this.drawNext(step, sheet, vocabulary),
+    );
+  }
+
+  drawNext(step, { arrays, meta }, vocabulary) {
+    const told = this.tokens[step + 1];
     const label = step === 0 ? "The first word" : `After “${wordText(this.tokens[step].text)}”`;
     this.bars.show({
       logits: arrays.logits.data,

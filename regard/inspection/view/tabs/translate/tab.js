@@ -2,7 +2,6 @@
 
 import { make, fill } from "../../core/dom.js";
 import { sentenceField, exampleList } from "../../parts/sentence.js";
-import { Turns } from "../../core/turns.js";
 import { AlignmentPanel } from "./aligning.js";
 import { DecodingPanel } from "./decoding.js";
 import { BeamPanel } from "./beam.js";
@@ -12,11 +11,10 @@ import { TabBase, isReady } from "../../core/tab.js";
 class TranslateTab extends TabBase {
   constructor(root, context) {
     super(context);
-    this.turns = new Turns(this.fail);
-    this.alignment = new AlignmentPanel(context);
+    this.output = make("p", { class: "output-line translation", dir: "auto" });
+    this.alignment = new AlignmentPanel(context, this.output);
     this.decoding = new DecodingPanel(context);
     this.beam = this.source.can("translate") ? new BeamPanel(context) : null;
-    this.output = make("p", { class: "output-line translation", dir: "auto" });
     this.examples = make("div", {});
     root.append(
       this.source.can("trace") ? sentenceField({ state: this.state, label: "Your sentence" }) : "",
@@ -26,7 +24,7 @@ class TranslateTab extends TabBase {
       this.beam?.element ?? "",
     );
     this.trace.on(() => this.isShown && this.draw());
-    this.state.on(["beams", "penalty"], () => this.isShown && this.beam?.refresh());
+    this.state.on(["beams", "penalty"], () => this.isShown && this.trace.current && this.beam?.show(this.trace.current));
   }
 
   async show() {
@@ -49,18 +47,9 @@ class TranslateTab extends TabBase {
   async draw() {
     const trace = this.trace.current;
     if (!trace?.sides.target || !trace.kinds.some(({ name }) => name === "cross")) return;
-    fill(
-      this.output,
-      make("span", { class: "soft", text: "It writes: " }),
-      make("b", { class: "output", text: trace.translation ?? trace.sides.target.text }),
-    );
-    await Promise.all([
-      this.turns.run(async (isNewest) => {
-        await this.alignment.show(trace, isNewest);
-        if (isNewest()) await this.decoding.show(trace, this.alignment);
-      }),
-      this.beam?.refresh(),
-    ]);
+    const beam = this.beam?.show(trace);
+    if (await this.alignment.show(trace)) await this.decoding.show(trace, this.alignment);
+    await beam;
   }
 }
 

@@ -1,7 +1,7 @@
 /** Tab "Write": the whole distribution after any word; temperature, top-k, top-p; draw one and go on. */
 
 import { make, fill } from "../../core/dom.js";
-import { panel } from "../../parts/panel.js";
+import { beside, panel } from "../../parts/panel.js";
 import { sentenceField, exampleList } from "../../parts/sentence.js";
 import { offerSaves } from "../../saving/save.js";
 import { slider, button } from "../../parts/controls.js";
@@ -9,7 +9,7 @@ import { Chips } from "../../parts/chips.js";
 import { draw, luckAt } from "../../core/chances.js";
 import { Distribution, chanceStrip } from "../../parts/distribution.js";
 import { tokenText, wordText } from "../../parts/share_table.js";
-import { Turns } from "../../core/turns.js";
+import { PanelRequests } from "../../core/requests.js";
 import { Writing, writeIds } from "./writing.js";
 import { TabBase, isReady } from "../../core/tab.js";
 
@@ -23,14 +23,17 @@ class WriteTab extends TabBase {
   constructor(root, context) {
     super(context);
     this.writing = new Writing(context);
-    this.turns = new Turns(this.fail);
     this.lastClick = Promise.resolve();
-    this.build(root);
+    this.reading = Promise.resolve();
+    const { text, next } = this.build(root);
+    const written = { ...beside(this.chips.element), element: text.element, fail: text.fail };
+    this.wordRequests = new PanelRequests(context, { name: "written", cards: [written] });
+    this.requests = new PanelRequests(context, { name: "next-word", cards: [next, beside(this.told)] });
     this.state.on(
       ["text", "model", "snapshot"],
       (changed) => this.isShown && !changed.has("ids") && this.state.set({ ids: null, at: null }),
     );
-    this.state.on(["text", "model", "ids", "at", "ablate", "interventions", "snapshot"], () => this.refresh());
+    this.state.on(["ids", "at"], () => this.refresh());
     this.state.on(["temperature", "topk", "topp", "seed"], () => this.recompute());
     this.trace.on(() => this.refresh());
   }
@@ -49,6 +52,8 @@ class WriteTab extends TabBase {
 
   hide() {
     this.isShown = this.isGoing = false;
+    this.wordRequests.stop();
+    this.requests.stop();
   }
 
   build(root) {
@@ -87,6 +92,7 @@ class WriteTab extends TabBase {
       announce: this.announce,
     });
     root.append(make("div", { class: "side-by-side" }, text.element, next.element));
+    return { text, next };
   }
 
   buildButtons() {
@@ -159,34 +165,32 @@ class WriteTab extends TabBase {
     return Math.abs(Math.floor(Number(this.state.get("seed") ?? 1))) || 0;
   }
 
-  async refresh() {
-    if (this.isShown) await this.turns.run((isNewest) => this.read(isNewest));
+  refresh() {
+    this.reading = this.read();
+    return this.reading;
   }
 
-  async read(isNewest) {
-    const beginning = this.writing.beginning();
-    if (!beginning || !this.state.get("text")?.trim()) return;
-    const { ids } = this.writing;
-    const tokens = await this.source.vocabulary(this.model().name);
-    if (!isNewest()) return;
-    const asWritten = (token) => (token.special || tokens[token.id] === undefined ? token : {
-      ...token,
-      text: tokens[token.id],
-    });
-    const chips = [...beginning.map(asWritten), ...ids.map((id) => ({ id, text: tokens[id] ?? `id ${id}` }))];
+  /** Show the words of the present sentence, then what may follow the chosen one. */
+  async read() {
+    const beginning = this.isShown && this.writing.beginning();
+    if (!beginning) return;
+    this.requests.stop();
+    const hasWords = await this.wordRequests.run(
+      (ask) => ask.vocabulary(this.model().name),
+      (tokens) => this.drawChips(this.writing.chips(beginning, tokens), beginning.length, tokens),
+    );
+    if (!hasWords) return;
+    const { chipsShown: chips } = this;
     const at = this.writing.place(chips.length);
-    this.drawChips(chips, at, beginning.length);
-    const { logits, meta } = await this.writing.after(at, beginning);
-    if (!isNewest()) return;
-    const followed = chips[at + 1]?.id ?? null;
-    this.tokens = tokens;
-    this.chipsShown = chips;
-    this.at = at;
-    this.beginning = beginning;
-    this.logits = logits;
-    this.meta = meta;
-    this.followed = followed;
-    this.recompute();
+    await this.requests.run((ask) => this.writing.after(ask, at, beginning), ({ logits, meta }) => {
+      this.at = at;
+      this.before = chips[at];
+      this.beginning = beginning;
+      this.logits = logits;
+      this.meta = meta;
+      this.followed = chips[at + 1]?.id ?? null;
+      this.recompute();
+    });
   }
 
   recompute() {
@@ -198,9 +202,8 @@ class WriteTab extends TabBase {
       ["topp", settings.topP],
     ]) this[name].set(value);
     if (document.activeElement !== this.seed) this.seed.value = this.seedNumber();
-    const before = wordText(this.chipsShown[this.at].text);
-    const isStart = this.at === 0 && this.chipsShown[0].special === "start";
-    this.heading.textContent = isStart ? "The first word" : `The next word after “${before}”`;
+    const isStart = this.at === 0 && this.before.special === "start";
+    this.heading.textContent = isStart ? "The first word" : `The next word after “${wordText(this.before.text)}”`;
     this.now = this.bars.show({
       logits: this.logits,
       tokens: this.tokens,
@@ -226,7 +229,10 @@ class WriteTab extends TabBase {
     );
   }
 
-  drawChips(chips, at, own) {
+  drawChips(chips, own, tokens) {
+    this.chipsShown = chips;
+    this.tokens = tokens;
+    const at = this.writing.place(chips.length);
     this.chips.show(chips.map(({ special, text }, number) => {
       const shown = special ? `<${special}>` : tokenText(text);
       const onclick = () => this.state.set({ at: number === chips.length - 1 ? null : String(number) });
@@ -253,9 +259,18 @@ class WriteTab extends TabBase {
   /** Act when the distribution of what stands there has come, one click after the other: none is lost. */
   whenRead(act) {
     this.lastClick = this.lastClick.then(async () => {
-      await this.turns.over();
+      await this.over();
       if (this.isShown && this.now && !this.sampler.disabled) act();
     });
+  }
+
+  /** Wait until nothing newer is read. */
+  async over() {
+    let waited;
+    while (waited !== this.reading) {
+      waited = this.reading;
+      await waited;
+    }
   }
 
   /** Write a word after the chip that is looked at; what stood behind it goes. */

@@ -22,7 +22,6 @@ export class Writing {
     this.source = source;
     this.trace = trace;
     this.model = model;
-    this.answers = new Map();
   }
 
   /** Whether words can be added: a saved file holds one sentence and no model. */
@@ -37,9 +36,18 @@ export class Writing {
   /** The tokens that were there before; null while the sentence is on its way. */
   beginning() {
     const { current } = this.trace;
+    if (!current) return null;
     if (this.model().family === "encoder-decoder" && this.canGoOn) return [{ text: "start", special: "start" }];
-    if (!current || current.text !== this.state.get("text") || current.model !== this.model().name) return null;
     return current.sides[current.written].tokens;
+  }
+
+  /** The tokens that stand there, as the vocabulary writes them: those of the beginning, then the written ones. */
+  chips(beginning, tokens) {
+    const asWritten = (token) => (token.special || tokens[token.id] === undefined ? token : {
+      ...token,
+      text: tokens[token.id],
+    });
+    return [...beginning.map(asWritten), ...this.ids.map((id) => ({ id, text: tokens[id] ?? `id ${id}` }))];
   }
 
   /** The chip that is looked at, kept inside. */
@@ -50,38 +58,20 @@ export class Writing {
   }
 
   /** Logits after a chip: {logits, meta}. */
-  async after(at, beginning) {
+  async after(ask, at, beginning) {
     const written = at - beginning.length + 1;
     if (written < 0 || !this.canGoOn) {
-      const sheet = await this.source.next(this.trace.current.trace, at);
+      const sheet = await ask.next(this.trace.current.trace, at);
       return { logits: sheet.arrays.logits.data, meta: { ...sheet.meta, ended: false, room: Infinity } };
     }
-    const sheet = await this.ask(this.ids.slice(0, written));
+    const sheet = await ask.goOn(this.request(this.ids.slice(0, written)));
     return { logits: sheet.arrays.logits.data, meta: sheet.meta };
   }
 
-  ask(ids) {
-    const { state } = this;
-    const request = {
-      model: this.model().name,
-      text: state.get("text") ?? "",
-      ids,
-      ablate: state.get("ablate"),
-      interventions: this.interventions(),
-      snapshot: state.get("snapshot"),
-    };
-    const name = JSON.stringify(request);
-    if (!this.answers.has(name)) {
-      if (this.answers.size > 60) this.answers.delete(this.answers.keys().next().value);
-      const answer = this.source.goOn(request);
-      this.answers.set(name, answer);
-      answer.catch(() => this.answers.delete(name));
-    }
-    return this.answers.get(name);
-  }
-
-  // A row changed in the decoder belongs to the words that stood there; only the source's stay.
-  interventions() {
-    return this.state.get("interventions").filter(({ kind }) => kind === "encoder");
+  request(ids) {
+    const { conditions, current } = this.trace;
+    // A row changed in the decoder belongs to the words that stood there; only the source's stay.
+    const interventions = conditions.interventions.filter(({ kind }) => kind === "encoder");
+    return { ...conditions, interventions, text: current.text, ids };
   }
 }
