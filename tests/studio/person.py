@@ -163,6 +163,15 @@ class Person:
         return np.stack([np.interp(places, np.arange(len(stops)), channel) for channel in stops.T], axis=1)
 
 
+def row_names(seen: Any, kind: str) -> list[str]:
+    """What the rows of the large matrix are called; a decoder's by the word that they write."""
+    queries = seen.sides(kind)[0]
+    words = queries.labels(words=True)
+    if seen.source is None or queries.name != "target":
+        return words
+    return [f"{read} → {then}" for read, then in zip(words, [*words[1:], "<end>"], strict=True)]
+
+
 def numbers(grid: Locator) -> np.ndarray:
     """The numbers of a grid's cells; not a number where a cell is masked."""
     return np.array(grid.evaluate(READ_GRID), dtype=float)

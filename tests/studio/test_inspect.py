@@ -12,7 +12,7 @@ from regard.inspection.analysis.overview import caption
 from regard.inspection.render.payload import annotated_overview
 from regard.service.notes import notes_of
 
-from .person import HALF, numbers, pixels, values
+from .person import HALF, numbers, pixels, row_names, values
 
 pytestmark = pytest.mark.xdist_group("browser")
 CAT = "The cat sleeps because it is tired."
@@ -27,7 +27,7 @@ def test_typing_shows_the_words_and_what_they_look_at(person, inspect):
     words = person.page.get_by_role("list", name=SENTENCE).get_by_role("button")
     expect(words.locator(".word-text")).to_have_text(seen.source.labels(words=True))
     kind, layer, head = person.shown_head()
-    expect(person.matrix.get_by_role("rowheader")).to_have_text(seen.sides(kind)[0].labels(words=True))
+    expect(person.matrix.get_by_role("rowheader")).to_have_text(row_names(seen, kind))
     assert np.allclose(numbers(person.matrix), seen.attention(kind, layer, head, words=True), atol=HALF)
 
 
@@ -161,6 +161,35 @@ def test_lines_are_as_strong_as_their_weights(person, inspect):
     assert np.allclose(drawn, np.sort(expected[expected >= 0.02]), atol=HALF)
     widths = curves.evaluate_all("all => all.map(one => Number(one.getAttribute('stroke-width')))")
     assert np.argsort(widths).tolist() == np.argsort(values(curves)).tolist()
+    read = "all => all.map(one => Number(one.getAttribute('stroke-opacity')))"
+    assert np.allclose(curves.evaluate_all(read), values(curves)), "the opacity is the weight"
+    samples = person.page.locator(".picture .legend .line-sample path")
+    assert samples.evaluate_all(read) == values(samples) == [0.1, 0.25, 0.5, 1]
+    others = person.page.locator(".lines-curves g:not(.is-strong)").first
+    assert others.evaluate("one => getComputedStyle(one).opacity") == "0.25"
+    expect(person.page.locator(".picture .legend")).to_contain_text("other words at 25 % of it")
+
+
+def test_rows_of_the_decoder_are_named_by_the_word_they_write(person, inspect):
+    person.inspect(model="translation", text=CAT, kind="cross", layer=1, head=1, query=2)
+    words = [word.text for word in inspect("translation", CAT).words("target")]
+    headers = person.matrix.get_by_role("rowheader")
+    assert headers.all_inner_texts() == row_names(inspect("translation", CAT), "cross")
+    assert headers.nth(2).inner_text() == f"{words[2]} → {words[3]}"
+    expect(person.page.locator(".picture .reading")).to_have_text(
+        re.compile(f"^The step that writes “{re.escape(words[3])}” looks most at ")
+    )
+    expect(
+        person.page.get_by_role("heading", name=f"How the step that writes “{words[3]}” came")
+    ).to_be_visible()
+    written = person.page.get_by_role("list", name="What the model writes").get_by_role("button")
+    expect(written.nth(3)).to_have_attribute("aria-pressed", "true")
+    written.nth(1).click()
+    expect(person.page.locator(".picture .reading")).to_contain_text(f"The step that writes “{words[1]}”")
+    person.button("Lines").click()
+    expect(person.page.get_by_role("list", name="Words that ask").get_by_role("button").first).to_have_text(
+        f"{words[0]} → {words[1]}"
+    )
 
 
 def test_heads_stand_side_by_side_for_one_word(person, inspect):

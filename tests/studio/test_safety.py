@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 from regard.service.models import open_models
 from regard.service.studio import make_studio
 
-from .person import HALF, Person, numbers, part_shown
+from .person import HALF, Person, numbers, part_shown, row_names
 from .serving import serve_here
 from .taking import saved
 from .watching import visitor
@@ -155,8 +155,7 @@ def test_tabs_at_the_same_time_do_not_mix(browser, studio, inspect):
             side = seen.source or seen.target
             expect(person.page.locator(".words").first.get_by_role("button")).to_have_count(len(side.words))
             kind, layer, head = person.shown_head()
-            queries = seen.sides(kind)[0].labels(words=True)
-            expect(person.matrix.get_by_role("rowheader")).to_have_text(queries)
+            expect(person.matrix.get_by_role("rowheader")).to_have_text(row_names(seen, kind))
             visible = seen.visible(kind, layer, words=True)
             expected = seen.attention(kind, layer, head, words=True)[visible]
             assert np.allclose(numbers(person.matrix)[visible], expected, atol=HALF), text

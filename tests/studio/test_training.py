@@ -53,6 +53,14 @@ def test_the_loss_curve_is_that_of_the_run(tab, models):
     told = f"Training loss from {losses[0]:.2f} at step 1 to {losses[-1]:.2f} at step 120"
     expect(tab.get_by_role("img", name=re.compile(re.escape(told)))).to_be_visible()
     expect(tab.get_by_text("The run is over.")).to_be_visible()
+    marks = tab.locator(".curve text[text-anchor=end]").evaluate_all(
+        "all => all.map(one => [Number(one.textContent), Number(one.getAttribute('y'))])"
+    )
+    (first, top), (second, middle), (third, bottom) = marks[:3]
+    logs = np.log([first, second, third])
+    assert (top - middle) / (middle - bottom) == pytest.approx(
+        (logs[1] - logs[0]) / (logs[2] - logs[1]), rel=0.02
+    )
     tab.get_by_label("As a table: The loss of each step").click()
     table = tab.get_by_role("table", name="The loss of each step")
     cells = table.locator("tbody tr td:nth-of-type(1)")

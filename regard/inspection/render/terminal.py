@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.style import Style
 from rich.text import Text
 
+from regard.inspection.analysis.overview import writes_next
 from regard.inspection.analysis.steps import Steps
 from regard.inspection.record.record import Record
 from regard.inspection.record.tokens import word_of
@@ -86,16 +87,14 @@ def show_word_over_heads(
 
 
 def heat_of(record: Record, kind: str, layer: int, head: int, words: bool = False) -> Heat:
-    """One head as a heat map. A row of cross-attention also names the word that its step writes."""
+    """One head as a heat map. A row of a translation's decoder also names the word that its step writes."""
     queries, keys = record.sides(kind)
-    rows = queries.labels(words)
-    if kind == "cross":
+    rows = [clip(label) for label in queries.labels(words)]
+    if writes_next(record, kind):
         end = word_of(queries.tokenizer, queries.tokenizer.end)
-        rows = [
-            f"{read} → {clip(then)}" for read, then in zip(map(clip, rows), [*rows[1:], end], strict=True)
-        ]
+        rows = [f"{read} → {then}" for read, then in zip(rows, [*rows[1:], end], strict=True)]
     weights, visible = record.attention(kind, layer, head, words), record.visible(kind, layer, head, words)
-    return Heat(weights, [row if kind == "cross" else clip(row) for row in rows], keys.labels(words), visible)
+    return Heat(weights, rows, keys.labels(words), visible)
 
 
 def row_of(

@@ -78,9 +78,10 @@ def test_what_may_not_be_seen_is_left_blank(words):
     assert "masked cells are empty" in " ".join(screen.text.split())
 
 
-def test_cross_attention_says_which_word_is_written(words):
+@pytest.mark.parametrize("kind", ["cross", "decoder"])
+def test_a_row_of_the_decoder_says_which_word_is_written(words, kind):
     seen, screen = inspected(words), Screen()
-    show_head(screen.board, seen, "cross", 1, 0)
+    show_head(screen.board, seen, kind, 1, 0)
     for pair in ("<start> → L'", "L' → animal", "qu' → il", ". → <end>"):
         assert pair in screen.text
 

@@ -3,6 +3,7 @@
 import { make, fill, adjust } from "../core/dom.js";
 import { paint, attentionShade, dyePixels } from "../core/colour.js";
 import { rove, stopAt } from "../core/roving.js";
+import { rowTexts } from "../core/rows.js";
 
 const TITLES = { encoder: "Encoder", decoder: "Decoder, self", cross: "Decoder, cross" };
 
@@ -122,17 +123,16 @@ export class Heads {
       const start = (layer * heads + head) * height * width;
       let best = 0;
       for (let at = 1; at < height * width; at++) if (data[start + at] > data[start + best]) best = at;
-      const { queries, keys } = this.trace.kinds.find(({ name }) => name === kind);
-      const word = (side, count, place) => {
-        const { tokens } = this.trace.sides[side];
-        return tokens.length === count ? tokens[place].text : "";
-      };
+      const attention = this.trace.kinds.find(({ name }) => name === kind);
+      const rows = rowTexts(this.trace, attention, false);
+      const columns = this.trace.sides[attention.keys].tokens.map(({ text }) => text);
+      const named = (texts, count, place) => (texts.length === count ? texts[place] : "");
       return [
         attentionTitle(kind, layer),
         head,
         data[start + best],
-        word(queries, height, Math.floor(best / width)),
-        word(keys, width, best % width),
+        named(rows, height, Math.floor(best / width)),
+        named(columns, width, best % width),
       ];
     });
     return { columns: ["attention", "head", "largest weight", "from", "to"], rows };

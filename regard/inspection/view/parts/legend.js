@@ -1,6 +1,10 @@
 /** What the colours mean, beside every picture that uses them. */
 
-import { make, digits } from "../core/dom.js";
+import { make, svg, digits } from "../core/dom.js";
+import { ideaColour, paint } from "../core/colour.js";
+import { FAINT, LEAST, strokeOf } from "../pictures/lines.js";
+
+const SAMPLES = [0.1, 0.25, 0.5, 1];
 
 /** From 0 to 1, and the look of what may not be seen. */
 export function attentionLegend({ masked = false, isScaled = true } = {}) {
@@ -29,4 +33,23 @@ export function signedLegend(largest, saying = "") {
     make("span", { class: "legend-pair" }, digits(-largest, 2), ramp, digits(largest, 2)),
     saying && make("span", { text: saying }),
   );
+}
+
+/** Lines as they are drawn for some weights; those of the words that are not chosen are fainter. */
+export function linesLegend(colour = "query") {
+  const samples = SAMPLES.map((weight) => make("span", { class: "legend-pair" }, String(weight), sampleLine(weight, colour)));
+  return make(
+    "p",
+    { class: "legend" },
+    samples,
+    make("span", { text: `opacity is the weight; other words at ${100 * FAINT} % of it; weights below ${LEAST} are left out` }),
+  );
+}
+
+function sampleLine(weight, colour) {
+  const drawing = svg("svg", { class: "line-sample", width: 30, height: 8, "aria-hidden": "true" });
+  const draw = () => drawing.replaceChildren(
+    svg("path", { d: "M0 4H30", ...strokeOf(weight, ideaColour(colour)), "data-value": weight }),
+  );
+  return paint(drawing, draw);
 }

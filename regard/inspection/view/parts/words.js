@@ -51,7 +51,7 @@ export class Words {
       const number = weights && weights[place] >= TOLD ? weights[place].toFixed(2) : "";
       if (button.lastChild.textContent !== number) button.lastChild.textContent = number;
     });
-    const stop = this.buttons[pinned ?? asking ?? 0];
+    const stop = this.buttons[pinned ?? asking ?? 0] ?? this.buttons.at(-1); // behind the last word stands the end
     if (stop.tabIndex !== 0 && !this.list.contains(this.list.ownerDocument.activeElement)) stopAt(
       this.list,
       "button",

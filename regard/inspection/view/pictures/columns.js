@@ -22,7 +22,7 @@ export class Columns {
     const places = this.places(columns, heads);
     const left = columns.length - places.length;
     const note = left > 0 ? ` The ${places.length} words with the most weight; ${left} are left out.` : "";
-    const caption = make("caption", { text: `What each head looks at for “${word}”.${note}` });
+    const caption = make("caption", { text: `What each head looks at for ${word}.${note}` });
     const head = make(
       "tr",
       {},

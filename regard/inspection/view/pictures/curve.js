@@ -1,4 +1,4 @@
-/** The loss of a run as a curve: training, validation, the kept checkpoints, and where one is looking. */
+/** The loss of a run on a logarithmic axis: training, validation, the kept checkpoints, and where one is looking. */
 
 import { svg, fill, digits } from "../core/dom.js";
 import { ideaColour, paint } from "../core/colour.js";
@@ -60,14 +60,15 @@ export class LossCurve {
   draw() {
     this.drawing.setAttribute("viewBox", `0 0 ${this.width} ${HEIGHT}`);
     const { steps, validations, total } = this.progress;
-    const losses = [...steps, ...validations].map(({ loss }) => loss).filter(Number.isFinite);
-    const most = niceCeiling(Math.max(0.1, ...losses));
+    const losses = [...steps, ...validations].map(({ loss }) => loss).filter(isDrawn);
+    const ticks = logarithmicTicks(Math.min(...losses, 1), Math.max(...losses, losses.length ? 0 : 10));
     const last = Math.max(total || 0, steps.at(-1)?.step ?? 1, 1);
     this.x = (step) => ROOM.left + ((this.width - ROOM.left - ROOM.right) * step) / last;
-    this.y = (loss) => ROOM.top + (HEIGHT - ROOM.top - ROOM.bottom) * (1 - loss / most);
+    const [low, high] = [ticks[0], ticks.at(-1)].map(Math.log);
+    this.y = (loss) => ROOM.top + (HEIGHT - ROOM.top - ROOM.bottom) * (1 - (Math.log(loss) - low) / (high - low));
     fill(
       this.drawing,
-      this.axes(most, last),
+      this.axes(ticks, last),
       this.line(steps, "soft", 1.2),
       this.line(validations, "output", 2.2),
       this.points(validations),
@@ -84,8 +85,7 @@ export class LossCurve {
     return validations.length ? `${ends}; validation loss ${digits(validations.at(-1).loss, 2)}.` : `${ends}.`;
   }
 
-  axes(most, last) {
-    const ticks = [0, 0.25, 0.5, 0.75, 1].map((share) => share * most);
+  axes(ticks, last) {
     const rows = ticks.flatMap((loss) => [
       svg("line", {
         x1: ROOM.left,
@@ -99,7 +99,7 @@ export class LossCurve {
         y: this.y(loss) + 4,
         "text-anchor": "end",
         fill: ideaColour("soft"),
-        text: digits(loss, most < 4 ? 2 : 1),
+        text: String(loss),
       }),
     ]);
     const columns = [0, 0.5, 1].map((share) => svg("text", {
@@ -113,7 +113,7 @@ export class LossCurve {
   }
 
   line(points, idea, width) {
-    const good = points.filter(({ loss }) => Number.isFinite(loss));
+    const good = points.filter(({ loss }) => isDrawn(loss));
     const d = good.map(({ step, loss }, i) => `${i ? "L" : "M"}${this.x(step).toFixed(1)} ${this.y(loss).toFixed(1)}`).join("");
     return d && svg(
       "path",
@@ -125,7 +125,7 @@ export class LossCurve {
     return svg(
       "g",
       { fill: ideaColour("output") },
-      validations.map(({ step, loss }) => svg("circle", { cx: this.x(step), cy: this.y(loss), r: 3 })),
+      validations.filter(({ loss }) => isDrawn(loss)).map(({ step, loss }) => svg("circle", { cx: this.x(step), cy: this.y(loss), r: 3 })),
     );
   }
 
@@ -159,7 +159,19 @@ export class LossCurve {
   }
 }
 
-function niceCeiling(number) {
-  const unit = 10 ** Math.floor(Math.log10(number));
-  return [1, 2, 4, 5, 8, 10].map((times) => times * unit).find((ceiling) => ceiling >= number - 1e-9);
+// Zero and less have no logarithm.
+function isDrawn(loss) {
+  return Number.isFinite(loss) && loss > 0;
+}
+
+/** 1, 2 and 5 times powers of ten around a range, or powers alone where it is wide; at least two. */
+export function logarithmicTicks(least, most) {
+  const times = most / least > 1e4 ? [1] : [1, 2, 5];
+  const first = Math.floor(Math.log10(least) + 1e-9);
+  const all = Array.from({ length: Math.ceil(Math.log10(most)) - first + 2 }, (_, place) => first + place).flatMap(
+    (power) => times.map((factor) => Number(`${factor}e${power}`)),
+  );
+  const start = all.findLastIndex((tick) => tick <= least * (1 + 1e-9));
+  const end = Math.max(start + 1, all.findIndex((tick) => tick >= most * (1 - 1e-9)));
+  return all.slice(start, end + 1);
 }

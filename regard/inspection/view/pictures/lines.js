@@ -1,13 +1,19 @@
-/** The words twice, left and right, and a curve from each word to what it looks at: width and opacity by weight. */
+/** The words twice, left and right, and a curve from each word to what it looks at; its opacity is the weight. */
 
 import { make, svg, fill } from "../core/dom.js";
 import { paint, headColour, ideaColour } from "../core/colour.js";
 import { rove, stopAt } from "../core/roving.js";
 
 const ROW = 26; // pixels from word to word
-const LEAST = 0.02; // weights below are left out of the drawing; the table has them
+export const LEAST = 0.02; // weights below are left out of the drawing; the table has them
+export const FAINT = 0.25; // of the opacity for words beside the chosen one; set in inspect.css
 const MOST = 1500;
 const WIDTH = 300;
+
+/** How a weight is drawn: its opacity is the weight, and a larger one is wider. */
+export function strokeOf(weight, colour) {
+  return { fill: "none", stroke: colour, "stroke-width": 0.5 + 5.5 * weight, "stroke-opacity": weight };
+}
 
 /**
  * The drawing; show({rows, columns, heads: [{head, weights}], pinned, isolated}).
@@ -120,13 +126,7 @@ export class Lines {
   curve(row, column, weight, colour, shift) {
     const [from, to] = [row * ROW + ROW / 2 + shift, column * ROW + ROW / 2 + shift];
     const d = `M0 ${from} C${WIDTH * 0.45} ${from} ${WIDTH * 0.55} ${to} ${WIDTH} ${to}`;
-    const look = {
-      fill: "none",
-      stroke: colour,
-      "stroke-width": 0.5 + 5.5 * weight,
-      "stroke-opacity": 0.15 + 0.85 * weight,
-    };
-    return svg("path", { d, ...look, "data-value": weight });
+    return svg("path", { d, ...strokeOf(weight, colour), "data-value": weight });
   }
 
   colour(head) {

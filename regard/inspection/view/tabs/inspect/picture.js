@@ -4,11 +4,12 @@ import { make, fill, adjust } from "../../core/dom.js";
 import { Matrix } from "../../pictures/matrix.js";
 import { Lines } from "../../pictures/lines.js";
 import { Columns } from "../../pictures/columns.js";
-import { attentionLegend } from "../../parts/legend.js";
+import { attentionLegend, linesLegend } from "../../parts/legend.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
 import { panel, segments, choose } from "../../parts/panel.js";
 import { attentionTitle, isOff } from "../../parts/heads.js";
+import { rowName, rowsWrite } from "../../core/rows.js";
 import { fileOf, headOf, rowSentence, cellSentence } from "./scene.js";
 
 const KINDS = [["matrix", "Matrix"], ["lines", "Lines"], ["heads", "Heads side by side"]];
@@ -16,6 +17,11 @@ const TITLES = {
   matrix: "each row is a word that asks, each column a word that answers",
   lines: "a line runs from each word that asks to what it looks at",
   heads: "beside the other heads of its layer, for one word",
+};
+const WRITING = {
+  matrix: "each row is a step that reads one word and writes the next, each column a word that answers",
+  lines: "a line runs from each step, which reads one word and writes the next, to what it looks at",
+  heads: "beside the other heads of its layer, for one step",
 };
 const LATER =
   "The hatched cells are words that come later. This decoder writes one word after another, so a word can look only " +
@@ -101,7 +107,8 @@ export class Picture {
     this.isolated = isolated;
     const { kind, layer, head, trace } = scene;
     const out = isOff(trace.ablated, kind, layer, head) ? " (switched off)" : "";
-    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${TITLES[this.shape]}${out}`;
+    const title = rowsWrite(trace, scene.kindInfo) ? WRITING[this.shape] : TITLES[this.shape];
+    this.card.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}: ${title}${out}`;
     choose(this.kinds, this.shape);
     for (const [name, room] of Object.entries(this.rooms)) room.hidden = name !== this.shape;
     this.showSwitch(trace.ablated, scene);
@@ -109,7 +116,8 @@ export class Picture {
     this.draw();
     this.read(null, null);
     const masked = scene.visible.some((seen) => !seen);
-    fill(this.legend, attentionLegend({ masked, isScaled: !trace.ablated.includes("scaling") }));
+    const isScaled = !trace.ablated.includes("scaling");
+    fill(this.legend, this.shape === "lines" ? linesLegend() : attentionLegend({ masked, isScaled }));
     adjust(this.why, { text: masked && scene.kindInfo.causal ? LATER : "", hidden: !masked });
   }
 
@@ -136,7 +144,7 @@ export class Picture {
 
   draw() {
     const { scene, isolated } = this;
-    const [rows, columns] = [scene.rows, scene.columns].map((parts) => parts.map(({ text }) => text));
+    const [rows, columns] = [scene.rowTexts, scene.columns.map(({ text }) => text)];
     this.drawMatrix(rows, columns);
     this.table.refresh();
     const heads = this.chosenHeads().map((head) => ({ head, weights: headOf(scene.sheet, head) }));
@@ -145,7 +153,7 @@ export class Picture {
     const [start, end] = [scene.row * columns.length, (scene.row + 1) * columns.length];
     const cut = heads.map(({ head, weights }) => ({ head, weights: weights.subarray(start, end) }));
     this.columns.show({
-      word: rows[scene.row],
+      word: rowName(scene.trace, scene.kindInfo, scene.isWords, scene.row),
       columns,
       heads: cut,
       visible: scene.visible.subarray(start, end),

@@ -4,6 +4,7 @@ import { make, fill } from "../../core/dom.js";
 import { Words, unknownSentence } from "../../parts/words.js";
 import { rowOf, positionOf } from "./scene.js";
 import { partsOf } from "../../core/tracing.js";
+import { rowsWrite } from "../../core/rows.js";
 
 const SIDES = {
   source: { label: "The sentence, shaded by what is looked at", short: "It reads" },
@@ -41,7 +42,11 @@ export class Readings {
     const looked = column ?? (row === scene.row ? scene.column : null);
     for (const [side, words] of Object.entries(this.words)) {
       const [asks, answers] = [side === queries, side === keys];
-      const marks = { asking: asks ? row : null, pinned: asks ? scene.row : null, answering: answers ? looked : null };
+      const marks = {
+        asking: asks ? row + this.shift : null,
+        pinned: asks ? scene.row + this.shift : null,
+        answering: answers ? looked : null,
+      };
       words.shade(answers ? rowOf(scene, row) : null, marks);
     }
   }
@@ -57,25 +62,37 @@ export class Readings {
       ...names,
       onhover: (place) => this.hover(side, place),
       onpin: (place) => this.pin(side, place),
-      onisolate: (place) => side === this.scene.kindInfo.queries && this.onisolate(place),
+      onisolate: (place) => side === this.scene.kindInfo.queries && this.onisolate(this.rowAt(place)),
     });
     words.list.classList.add(side);
     return words;
   }
 
+  // A word that is written is the step before it; the word that is marked is the one that the step writes.
+  get shift() {
+    return rowsWrite(this.scene.trace, this.scene.kindInfo) ? 1 : 0;
+  }
+
+  rowAt(place) {
+    return Math.max(0, place - this.shift);
+  }
+
   hover(side, place) {
     const { queries, keys } = this.scene.kindInfo;
     if (place === null) this.onhover(null, null);
-    else if (side === queries) this.onhover(place, null);
+    else if (side === queries) this.onhover(this.rowAt(place), null);
     else if (side === keys) this.onhover(this.scene.row, place);
   }
 
   // A word of the other side asks in another kind of attention.
   pin(side, place) {
     const { trace, kindInfo, isWords, layer, head } = this.scene;
-    const query = positionOf(partsOf(trace, side, isWords)[place], place);
     const other = trace.kinds.findLast(({ queries }) => queries === side);
-    if (kindInfo.queries === side) this.onpin({ query });
-    else if (other) this.onpin({ kind: other.name, layer: Math.min(layer, other.layers - 1), head, query });
+    const kind = kindInfo.queries === side ? kindInfo : other;
+    if (!kind) return;
+    const row = rowsWrite(trace, kind) ? Math.max(0, place - 1) : place;
+    const query = positionOf(partsOf(trace, side, isWords)[row], row);
+    if (kind === kindInfo) this.onpin({ query });
+    else this.onpin({ kind: other.name, layer: Math.min(layer, other.layers - 1), head, query });
   }
 }

@@ -3,6 +3,7 @@
 import { quoted } from "../../core/dom.js";
 import { kindOf, partsOf } from "../../core/tracing.js";
 import { telling, largestIn } from "../../core/choice.js";
+import { rowName, rowTexts } from "../../core/rows.js";
 
 /**
  * The scene of a choice over the sheet of its layer.
@@ -26,6 +27,7 @@ export function sceneOf(trace, choice, sheet, isWords) {
     trace,
     kindInfo: kind,
     rows,
+    rowTexts: rowTexts(trace, kind, isWords),
     columns,
     weights,
     visible: sheet.arrays.visible.data,
@@ -95,12 +97,8 @@ export function cellSentence(scene, row, column) {
   return `${asks} looks at ${answers} with weight ${scene.weights[at].toFixed(4)}.`;
 }
 
-// A row is asked by its word; in a translation's decoder by the step that reads this word and writes the next one.
-function askerOf({ trace, kindInfo, rows, isWords }, row) {
-  const { positions = [row] } = rows[row];
-  if (!trace.sides.source || kindInfo.queries !== "target" || positions.length > 1) return quoted(rows[row].text);
-  const { tokens, words } = trace.sides.target;
-  const next = tokens[positions[0] + 1];
-  const told = next && quoted(isWords ? words[next.word].text : next.text);
-  return `The step that writes ${told ?? "the end"}`;
+// At the start of a sentence.
+function askerOf({ trace, kindInfo, isWords }, row) {
+  const name = rowName(trace, kindInfo, isWords, row);
+  return name[0].toUpperCase() + name.slice(1);
 }

@@ -14,6 +14,7 @@ import { Vectors } from "./vectors.js";
 import { Switches, flipped } from "./switches.js";
 import { InterventionPanel } from "./intervention.js";
 import { fileOf, sceneOf, positionOf, sharpen } from "./scene.js";
+import { rowName } from "../../core/rows.js";
 import { whenSeen } from "../../core/seen.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
@@ -233,10 +234,10 @@ class InspectTab extends TabBase {
 
   drawSteps(scene) {
     const { trace, kind, layer, head, query, key } = scene;
-    const token = (side, position) => trace.sides[side].tokens[position].text;
-    const [asks, answers] = [token(scene.kindInfo.queries, query), token(scene.kindInfo.keys, key)];
+    const asks = rowName(trace, scene.kindInfo, false, query);
+    const answers = quoted(trace.sides[scene.kindInfo.keys].tokens[key].text);
     return this.stepRequests.run((ask) => ask.steps(trace.trace, kind, layer, head, query), (sheet) => {
-      this.stepCard.heading.textContent = `How ${quoted(asks)} came to look at ${quoted(answers)}`;
+      this.stepCard.heading.textContent = `How ${asks} came to look at ${answers}`;
       this.stepper.show(sheet, key);
       if (sharpen(scene, sheet) && this.scene === scene) this.picture.redraw();
     });
