@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -83,7 +83,7 @@ class Guard:
         except ClientDisconnect:
             pass
         except RequestError as error:
-            await json_response(error.as_dict(), error.status)(scope, receive, send_guarded)
+            await json_response(error.as_dict(), error.status, error.headers)(scope, receive, send_guarded)
         except Exception:
             log.exception("a request failed")
             if has_started:
@@ -114,13 +114,18 @@ async def read_body(request: Request) -> bytes:
     return bytes(body)
 
 
-def json_response(data: Any, status: int = 200) -> Response:
+def json_response(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Data as JSON; NaN and infinity become null."""
+    return Response(json_bytes(data), status, headers, "application/json")
+
+
+def json_bytes(data: Any) -> bytes:
     """Data as JSON; NaN and infinity become null."""
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
         text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode("utf-8", "replace"), status, media_type="application/json")
+    return text.encode("utf-8", "replace")
 
 
 def binary_response(message: bytes) -> Response:
@@ -140,25 +145,29 @@ def _too_large() -> TooLarge:
     return TooLarge(f"a request may have at most {LARGEST_BODY:,} bytes; send less")
 
 
-def _request_error(request: Request, error: Exception) -> Response:
+# Error handlers are coroutines: functions would wait for a worker thread.
+async def _request_error(request: Request, error: Exception) -> Response:
     """The response to a RegardError; messages that may contain paths go to the log instead."""
     if isinstance(error, RequestError):
-        return json_response(error.as_dict(), error.status)
+        return json_response(error.as_dict(), error.status, error.headers)
     if isinstance(error, UsageError):
         return json_response({"error": str(error)}, 400)
     log.warning("%s", error)
     return json_response({"error": "the model cannot process this request; see the terminal"}, 503)
 
 
-def _route_error(request: Request, error: Exception) -> Response:
+async def _route_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     messages = {404: "not found; start at /studio", 405: "method not allowed"}
     message = messages.get(error.status_code, "the request failed")
     return json_response({"error": message}, error.status_code)
 
 
-def _address_error(request: Request, error: Exception) -> Response:
+async def _address_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name, message = first["loc"][-1], str(first["msg"])
+    if first["type"] == "greater_than_equal" and first["ctx"]["ge"] == 0:
+        message = f"{name} ({str(first['input'])[:20]}) must be 0 or more; count from 0"
+        return json_response({"error": message}, 422)
     return json_response({"error": f"{name}: {message[:1].lower()}{message[1:]}"}, 422)

@@ -4,12 +4,16 @@ RequestError     400    a request that cannot be served
 ├── NotFound     404    an unknown model, trace or file
 ├── Gone         404    an evicted trace; the same request creates it again
 ├── Busy         409    the training is already running
+├── Superseded   409    a request that a newer one of the same tab has replaced
 ├── TooLarge     413    a body that is too large
 ├── Malformed    422    a body that does not follow the schema
-└── NotReady     503    a model that is not trained or cannot be loaded
+├── NotReady     503    a model that is not trained or cannot be loaded
+└── Overloaded   503    too many requests are waiting
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from regard.errors import UsageError
 
@@ -18,6 +22,7 @@ class RequestError(UsageError):
     """A request that cannot be served."""
 
     status = 400
+    headers: ClassVar[dict[str, str]] = {}  # of the response
 
     def as_dict(self) -> dict[str, object]:
         """The body of the response."""
@@ -46,6 +51,12 @@ class Busy(RequestError):
     status = 409
 
 
+class Superseded(RequestError):
+    """A request that a newer one of the same tab has replaced."""
+
+    status = 409
+
+
 class TooLarge(RequestError):
     """A body that is too large."""
 
@@ -62,3 +73,17 @@ class NotReady(RequestError):
     """A model that is not trained or cannot be loaded."""
 
     status = 503
+
+
+class Overloaded(RequestError):
+    """Too many requests are waiting."""
+
+    status = 503
+    headers: ClassVar[dict[str, str]] = {"Retry-After": "1"}
+
+
+def too_long(name: str, tokens: int, limit: int) -> RequestError:
+    """The error for more tokens than the context of the model."""
+    return RequestError(
+        f"{name} has {tokens:,} tokens, and the context of this model is {limit:,}; shorten it"
+    )

@@ -1,4 +1,4 @@
-"""The computation of the tab Layers, under the lock of its model. Imports torch."""
+"""The computation of the tab Layers. Imports torch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ TOKENS = 1 << 15  # of all passes of an integral
 
 def lens(stored: Trace) -> bytes:
     """What each layer would write."""
-    with stored.loaded.lock:
+    with stored.lock():
         return layers_payload.lens(stored.inspection)
 
 
 def flow(stored: Trace, measure: str, kind: str, words: bool) -> bytes:
     """What each word takes from each word, layer by layer."""
-    with stored.loaded.lock:
+    with stored.lock():
         return layers_payload.flow(stored.inspection, measure, kind, words)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +23,7 @@ from regard.checkpoints.locations import ModelLocation
 from regard.demo.story.model_store import COMMANDS, RECIPES, DemoFolder, find_demo_folder
 from regard.errors import RegardError, UsageError, nearest
 from regard.service.demo_training import DemoTraining
-from regard.service.http_errors import NotFound, NotReady
+from regard.service.http_errors import NotFound, NotReady, too_long
 from regard.service.locations import demo_facts, find_location, name_of
 from regard.service.notes import DemoNotes
 from regard.service.summaries import card, untrained_card
@@ -145,6 +145,17 @@ class Entry:
             self._loaded[path] = loaded = self._load(path)
             self._evict_snapshots(self.trained_location.model)
             return loaded
+
+    def key(self, snapshot: int | None = None) -> str | None:
+        """The hash of the manifest of the model or of a snapshot, without loading it; None if it is gone."""
+        return _key(self._path(snapshot))
+
+    def check_ids(self, ids: Sequence[int] | None) -> None:
+        """Raise if output ids cannot fit the context, before they are looked at."""
+        limit = self.folder.config.context
+        if ids is not None and len(ids) > limit:
+            is_output = self.folder.config.family == "encoder-decoder"
+            raise too_long("the output" if is_output else "the text", len(ids) + is_output, limit)
 
     def _path(self, snapshot: int | None) -> Path:
         location = self.trained_location

@@ -98,12 +98,16 @@ class FillRequest(ModelRequest):
 
     text: Text
     top: Annotated[int, Field(ge=1, le=100)] = 10
+    ablate: Ablate = Field(default_factory=list)
+    interventions: Interventions = Field(default_factory=list)
 
 
 class ClassifyRequest(ModelRequest):
     """A text to classify."""
 
     text: Text
+    ablate: Ablate = Field(default_factory=list)
+    interventions: Interventions = Field(default_factory=list)
 
 
 def first_error(error: ValidationError) -> str:

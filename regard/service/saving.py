@@ -39,7 +39,7 @@ def saved(stored: Trace, ending: str, choice: Choice) -> bytes:
         choice = replace(choice, layer=None, head=None)
     if ending == "csv":
         _check_cells(stored.inspection, choice)
-    with stored.loaded.lock, _drawing, tempfile.TemporaryDirectory() as folder:
+    with stored.lock(), _drawing, tempfile.TemporaryDirectory() as folder:
         return save(
             stored.inspection, Path(folder, f"saved.{ending}"), choice, stored.entry.notes
         ).read_bytes()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from regard.inspection.render.bundle import bundle, read_style
 from regard.service.app import binary_response, json_response, make_app, read_body
@@ -26,24 +27,64 @@ from regard.service.requests import (
     TranslateRequest,
     first_error,
 )
-from regard.service.traces import Traces
+from regard.service.traces import Trace, Traces, stored_trace
+from regard.service.work_queue import WorkQueue
 
 PAGE = Path(__file__).with_name("page.html")
 START = 'view.startLive(document.getElementById("studio"));'
 Body = TypeVar("Body", bound=StudioRequest)
+Index = Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True, eq=False)
+class Studio:
+    """The models, the stored traces and the queue that the routes share."""
+
+    models: Models
+    traces: Traces
+    queue: WorkQueue = field(default_factory=WorkQueue)
+
+    async def compute(self, request: Request, model: str, job: Callable[[], Response]) -> Response:
+        """Run a job with a model when its turn has come; it replaces a waiting one of the same panel."""
+        lane = self.queue.of_model(self.models[model].name)
+        self.queue.replace_waiting(request)
+        return await self.queue.run(request, lane, job)
+
+    async def read(self, request: Request, job: Callable[[], Response]) -> Response:
+        """Run a job that needs no model."""
+        return await self.queue.run(request, self.queue.reading, job)
+
+    async def read_trace(
+        self, request: Request, trace: Trace, read: Callable[[Trace], bytes], weights_only: bool = False
+    ) -> Response:
+        """Read values of a stored trace, in the lane of its model if they may need another forward pass."""
+        needs_pass = trace.needs_pass(weights_only)
+        lane = self.queue.of_model(trace.entry.name) if needs_pass else self.queue.reading
+
+        def job() -> Response:
+            response = binary_response(read(trace))
+            if needs_pass:
+                self.traces.limit()
+            return response
+
+        return await self.queue.run(request, lane, job)
 
 
 def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
     """The studio as an application."""
-    traces = Traces() if traces is None else traces
+    studio = Studio(models, Traces() if traces is None else traces)
     app = make_app(start=lambda: models.warm_up(_warm_up), stop=models.stop)
+    app.state.studio = studio
     app.include_router(_page_routes())
-    app.include_router(_model_routes(models), prefix="/studio/api")
-    app.include_router(_trace_routes(models, traces), prefix="/studio/api")
-    app.include_router(_layers_routes(traces), prefix="/studio/api")
-    app.include_router(_file_routes(traces), prefix="/studio/api")
-    app.include_router(_text_routes(models, traces), prefix="/studio/api")
-    app.include_router(_training_routes(models), prefix="/studio/api")
+    for routes in (
+        _model_routes,
+        _trace_routes,
+        _layers_routes,
+        _file_routes,
+        _text_routes,
+        _training_routes,
+    ):
+        app.include_router(routes(studio), prefix="/studio/api")
     return app
 
 
@@ -110,54 +151,78 @@ def _page_routes() -> APIRouter:
     return routes
 
 
-def _model_routes(models: Models) -> APIRouter:
-    routes = APIRouter()
+def _model_routes(studio: Studio) -> APIRouter:
+    routes, models = APIRouter(), studio.models
 
     @routes.get("/models")
-    def cards() -> Response:
-        response = json_response({"models": models.cards()})
+    async def cards(request: Request) -> Response:
+        response = await studio.read(request, lambda: json_response({"models": models.cards()}))
         models.request_loading()
         return response
 
     @routes.get("/models/{name}/vocabulary")
-    def vocabulary(name: str) -> Response:
-        return json_response({"tokens": models[name].vocabulary})
+    async def vocabulary(request: Request, name: str) -> Response:
+        return await studio.read(request, lambda: json_response({"tokens": models[name].vocabulary}))
 
     return routes
 
 
-def _trace_routes(models: Models, traces: Traces) -> APIRouter:
-    routes = APIRouter()
+def _trace_routes(studio: Studio) -> APIRouter:
+    routes, models, traces = APIRouter(), studio.models, studio.traces
 
     @routes.post("/trace")
-    def trace(request: Annotated[TraceRequest, Depends(body_of(TraceRequest))]) -> Response:
-        return json_response(_handlers().trace(models, traces, request).description)
+    async def trace(
+        request: Request, body: Annotated[TraceRequest, Depends(body_of(TraceRequest))]
+    ) -> Response:
+        models[body.model].check_ids(body.target_ids)
+        stored = stored_trace(models, traces, body)
+        if stored is None:
+            return await studio.compute(request, body.model, lambda: _described(models, traces, body))
+        studio.queue.replace_waiting(request)
+        return Response(stored.description, media_type="application/json")
 
     @routes.get("/trace/{name}/overview")
-    def overview(name: str) -> Response:
-        return binary_response(traces[name].overview_sheet)
+    async def overview(name: str) -> Response:
+        return binary_response(traces[name].overview)
 
     @routes.get("/trace/{name}/attention/{kind}/{layer}")
-    def attention(name: str, kind: str, layer: int, words: Annotated[int, Query(ge=0, le=1)] = 0) -> Response:
-        return binary_response(_handlers().attention(traces[name], kind, layer, bool(words)))
+    async def attention(
+        request: Request, name: str, kind: str, layer: Index, words: Annotated[int, Query(ge=0, le=1)] = 0
+    ) -> Response:
+        def read(stored: Trace) -> bytes:
+            return _handlers().attention(stored, kind, layer, bool(words))
+
+        return await studio.read_trace(request, traces[name], read, weights_only=True)
 
     @routes.get("/trace/{name}/vectors/{side}")
-    def vectors(name: str, side: str) -> Response:
-        return binary_response(_handlers().vectors(traces[name], side))
+    async def vectors(request: Request, name: str, side: str) -> Response:
+        return await studio.read_trace(
+            request, traces[name], lambda stored: _handlers().vectors(stored, side)
+        )
 
     @routes.get("/trace/{name}/steps/{kind}/{layer}/{head}/{query}")
-    def steps(name: str, kind: str, layer: int, head: int, query: int) -> Response:
-        return binary_response(_handlers().steps(traces[name], kind, layer, head, query))
+    async def steps(
+        request: Request, name: str, kind: str, layer: Index, head: Index, query: Index
+    ) -> Response:
+        def read(stored: Trace) -> bytes:
+            return _handlers().steps(stored, kind, layer, head, query)
+
+        return await studio.read_trace(request, traces[name], read)
 
     @routes.get("/trace/{name}/next/{position}")
-    def next_logits(name: str, position: int) -> Response:
-        return binary_response(_handlers().next_logits(traces[name], position))
+    async def next_logits(request: Request, name: str, position: Index) -> Response:
+        stored = traces[name]
+        return await studio.read(request, lambda: binary_response(_handlers().next_logits(stored, position)))
 
     return routes
 
 
-def _layers_routes(traces: Traces) -> APIRouter:
-    routes = APIRouter()
+def _described(models: Models, traces: Traces, body: TraceRequest) -> Response:
+    return Response(_handlers().trace(models, traces, body).description, media_type="application/json")
+
+
+def _layers_routes(studio: Studio) -> APIRouter:
+    routes, traces = APIRouter(), studio.traces
 
     def layers() -> Any:
         from regard.service import layers  # imports torch
@@ -165,99 +230,150 @@ def _layers_routes(traces: Traces) -> APIRouter:
         return layers
 
     @routes.get("/trace/{name}/lens")
-    def lens(name: str) -> Response:
-        return binary_response(layers().lens(traces[name]))
+    async def lens(request: Request, name: str) -> Response:
+        return await studio.read_trace(request, traces[name], lambda stored: layers().lens(stored))
 
     @routes.get("/trace/{name}/flow/{measure}/{kind}")
-    def flow(name: str, measure: str, kind: str, words: Annotated[int, Query(ge=0, le=1)] = 0) -> Response:
-        return binary_response(layers().flow(traces[name], measure, kind, bool(words)))
+    async def flow(
+        request: Request,
+        name: str,
+        measure: str,
+        kind: str,
+        words: Annotated[int, Query(ge=0, le=1)] = 0,
+    ) -> Response:
+        def read(stored: Trace) -> bytes:
+            return layers().flow(stored, measure, kind, bool(words))
+
+        return await studio.read_trace(request, traces[name], read)
 
     @routes.get("/trace/{name}/attribution/{position}")
-    def attribution(
+    async def attribution(
+        request: Request,
         name: str,
-        position: int,
-        word: Annotated[int | None, Query(ge=0)] = None,
-        instead: Annotated[int | None, Query(ge=0)] = None,
+        position: Index,
+        word: Index | None = None,
+        instead: Index | None = None,
         method: Literal["gradient", "integrated"] = "integrated",
     ) -> Response:
-        return binary_response(layers().attribution(traces[name], position, word, instead, method))
+        stored = traces[name]
+        lane = studio.queue.of_model(stored.entry.name)  # it runs forward and backward passes
+        return await studio.queue.run(
+            request,
+            lane,
+            lambda: binary_response(layers().attribution(stored, position, word, instead, method)),
+        )
 
     return routes
 
 
-def _file_routes(traces: Traces) -> APIRouter:
+def _file_routes(studio: Studio) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/trace/{name}/save.{ending}")
-    def save(
+    async def save(
+        request: Request,
         name: str,
         ending: str,
         kind: str | None = None,
-        layer: int | None = None,
-        head: int | None = None,
+        layer: Index | None = None,
+        head: Index | None = None,
         words: Annotated[int, Query(ge=0, le=1)] = 0,
-        query: Annotated[int | None, Query(ge=0)] = None,
+        query: Index | None = None,
         tab: Literal["inspect", "translate", "write"] | None = None,
     ) -> Response:
         from regard.service import saving
 
-        media, stored = saving.check_ending(ending), traces[name]
+        media, stored = saving.check_ending(ending), studio.traces[name]
         choice = saving.Choice(kind, layer, head, query, bool(words), tab)
-        data = saving.saved(stored, ending, choice)
-        disposition = f'attachment; filename="{saving.file_name(stored, ending, choice)}"'
-        return Response(data, media_type=media, headers={"Content-Disposition": disposition})
+        headers = {
+            "Content-Disposition": f'attachment; filename="{saving.file_name(stored, ending, choice)}"'
+        }
+        return await studio.queue.run(
+            request,
+            studio.queue.saving,
+            lambda: Response(saving.saved(stored, ending, choice), media_type=media, headers=headers),
+        )
 
     return routes
 
 
-def _text_routes(models: Models, traces: Traces) -> APIRouter:
-    routes = APIRouter()
+def _text_routes(studio: Studio) -> APIRouter:
+    routes, models, traces = APIRouter(), studio.models, studio.traces
 
     @routes.post("/next")
-    def next_after(request: Annotated[NextRequest, Depends(body_of(NextRequest))]) -> Response:
-        return binary_response(_handlers().next_after(models, request))
+    async def next_after(
+        request: Request, body: Annotated[NextRequest, Depends(body_of(NextRequest))]
+    ) -> Response:
+        models[body.model].check_ids(body.ids)
+        return await studio.compute(
+            request, body.model, lambda: binary_response(_handlers().next_after(models, body))
+        )
 
     @routes.post("/translate")
-    def translate(request: Annotated[TranslateRequest, Depends(body_of(TranslateRequest))]) -> Response:
-        return json_response(_handlers().translate(models, request))
+    async def translate(
+        request: Request, body: Annotated[TranslateRequest, Depends(body_of(TranslateRequest))]
+    ) -> Response:
+        return await studio.compute(
+            request, body.model, lambda: json_response(_handlers().translate(models, body))
+        )
 
     @routes.post("/compare")
-    def compare(request: Annotated[CompareRequest, Depends(body_of(CompareRequest))]) -> Response:
-        return json_response(_comparing().compare(models, traces, request))
+    async def compare(
+        request: Request, body: Annotated[CompareRequest, Depends(body_of(CompareRequest))]
+    ) -> Response:
+        return await studio.compute(
+            request, body.model, lambda: json_response(_comparing().compare(models, traces, body))
+        )
 
     @routes.post("/ablation")
-    def ablation(request: Annotated[AblationRequest, Depends(body_of(AblationRequest))]) -> Response:
-        return json_response(_comparing().ablation(models, traces, request))
+    async def ablation(
+        request: Request, body: Annotated[AblationRequest, Depends(body_of(AblationRequest))]
+    ) -> Response:
+        return await studio.compute(
+            request, body.model, lambda: json_response(_comparing().ablation(models, traces, body))
+        )
 
     @routes.post("/fill")
-    def fill(request: Annotated[FillRequest, Depends(body_of(FillRequest))]) -> Response:
-        return json_response(_handlers().fill(models, request))
+    async def fill(request: Request, body: Annotated[FillRequest, Depends(body_of(FillRequest))]) -> Response:
+        return await studio.compute(
+            request, body.model, lambda: json_response(_handlers().fill(models, body))
+        )
 
     @routes.post("/classify")
-    def classify(request: Annotated[ClassifyRequest, Depends(body_of(ClassifyRequest))]) -> Response:
-        return json_response(_handlers().classify(models, request))
+    async def classify(
+        request: Request, body: Annotated[ClassifyRequest, Depends(body_of(ClassifyRequest))]
+    ) -> Response:
+        return await studio.compute(
+            request, body.model, lambda: json_response(_handlers().classify(models, body))
+        )
 
     return routes
 
 
-def _training_routes(models: Models) -> APIRouter:
-    routes = APIRouter()
+def _training_routes(studio: Studio) -> APIRouter:
+    routes, models = APIRouter(), studio.models
 
     @routes.get("/progress/{name}")
-    def training_curves(name: str) -> Response:
-        return json_response(models[name].training_curves())
+    async def training_curves(request: Request, name: str) -> Response:
+        return await studio.read(request, lambda: json_response(models[name].training_curves()))
 
     @routes.get("/demo")
-    def progress(model: str | None = None) -> Response:
+    async def progress(request: Request, model: str | None = None) -> Response:
         entry, training = models.find_demo(model)
-        return json_response(training.progress(entry.location is not None))
+        return await studio.read(
+            request, lambda: json_response(training.progress(entry.location is not None))
+        )
 
     @routes.post("/demo")
-    def begin(model: str | None = None) -> Response:
+    async def begin(request: Request, model: str | None = None) -> Response:
         entry, training = models.find_demo(model)
-        if entry.location is not None:
-            raise Busy(f"{entry.name} is already trained; use it")
-        training.begin()
-        return json_response(training.progress(False))
+
+        def job() -> Response:
+            if entry.location is not None:
+                raise Busy(f"{entry.name} is already trained; use it")
+            training.begin()
+            return json_response(training.progress(False))
+
+        return await studio.queue.run(request, studio.queue.training, job)
 
     return routes

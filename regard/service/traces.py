@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from functools import cached_property
-from math import prod
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regard.service.http_errors import Gone
 
 if TYPE_CHECKING:
-    from regard.inspection.analysis.overview import Overview
     from regard.inspection.inspection import Inspection
-    from regard.service.models import Entry, Loaded
+    from regard.service.models import Entry, Loaded, Models
+    from regard.service.requests import TraceRequest
 
 MOST = 64
 BYTES = 1 << 29
@@ -24,31 +23,29 @@ BYTES = 1 << 29
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """The inspection of a sentence and its overview."""
+    """The inspection of a sentence, with two responses that are sent as they are."""
 
     id: str
     entry: Entry
     loaded: Loaded
     inspection: Inspection
-    overview: Overview
-    description: dict[str, Any] = field(default_factory=dict)
+    description: bytes  # JSON
+    overview: bytes  # the sheet of all small maps
 
-    @cached_property
-    def overview_sheet(self) -> bytes:
-        """The sheet of all small maps."""
-        from regard.inspection.render.payload import overview_sheet
-
-        return overview_sheet(self.overview)
-
-    @cached_property
+    @property
     def size(self) -> int:
-        """An estimate of the largest size of its recording in bytes."""
-        inspection = self.inspection
-        between = sum(
-            inspection.layers(kind) * inspection.heads * prod(map(len, inspection.sides(kind)))
-            for kind in inspection.kinds
-        )
-        return min(inspection.recording.budget, 16 * between) + inspection.recording.output.nbytes
+        """The memory that it holds now, in bytes; it grows where a recording is completed on request."""
+        recording = self.inspection.recording
+        return recording.held_bytes + recording.output.nbytes + len(self.description) + len(self.overview)
+
+    def needs_pass(self, weights_only: bool = False) -> bool:
+        """Whether reading its values, or its attention weights alone, may need another forward pass."""
+        recording = self.inspection.recording
+        return not (recording.holds_weights if weights_only else recording.holds_everything)
+
+    def lock(self, weights_only: bool = False) -> AbstractContextManager[object]:
+        """The lock of the model where a value may need another forward pass."""
+        return self.loaded.lock if self.needs_pass(weights_only) else nullcontext()
 
 
 class Traces:
@@ -80,15 +77,29 @@ class Traces:
         """Store a trace, and evict those unused for longest."""
         with self._lock:
             self._kept[trace.id] = trace
-            while len(self._kept) > 1 and not self._fits():
-                self._kept.popitem(last=False)
+            self._evict()
+
+    def limit(self) -> None:
+        """Evict traces if those that are kept have grown too large."""
+        with self._lock:
+            self._evict()
+
+    def _evict(self) -> None:
+        while len(self._kept) > 1 and not self._fits():
+            self._kept.popitem(last=False)
 
     def _fits(self) -> bool:
         size = sum(trace.size for trace in self._kept.values())
         return len(self._kept) <= self._most and size <= self._size
 
 
-def id_of(request: Any, key: str) -> str:
+def id_of(request: TraceRequest, key: str) -> str:
     """A hash of a request and the key of its model."""
-    text = json.dumps([key, request], sort_keys=True, ensure_ascii=False)
+    text = json.dumps([key, request.model_dump(mode="json")], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def stored_trace(models: Models, traces: Traces, request: TraceRequest) -> Trace | None:
+    """The stored trace of a request, found without a lock and without loading the model."""
+    key = models[request.model].key(request.snapshot)
+    return None if key is None else traces.find(id_of(request, key))

@@ -60,13 +60,16 @@ def models(model_folders, demo_run):
 
 
 @pytest.fixture
-def client(models):
-    """What asks that studio."""
+def client(models, monkeypatch):
+    """What asks that studio; all requests share one event loop, as those of a server do."""
     from fastapi.testclient import TestClient
 
+    from regard.service.models import Models
     from regard.service.studio import make_studio
 
-    return TestClient(make_studio(models), base_url="http://127.0.0.1:8765")
+    monkeypatch.setattr(Models, "warm_up", lambda *_: None)
+    with TestClient(make_studio(models), base_url="http://127.0.0.1:8765") as client:
+        yield client
 
 
 @pytest.fixture

@@ -217,6 +217,42 @@ def test_fill_and_classify(ask, models):
     assert sum(told["probabilities"].values()) == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.parametrize("name", ["fill", "classify"])
+def test_fill_and_classify_with_changes(client, ask, models, name):
+    """The same probabilities as those of an inspection with the same parts off and the same row replaced."""
+    asked = {"model": name, "text": TEXTS[name]}
+    whole = ask(name, **asked).json()
+    ablate = [["encoder", 0, 1], ["encoder", 1, 2], "positions"]
+    keys = len(seen_by_python(models, name).source)
+    row = {"kind": "encoder", "layer": 1, "head": 0, "query": 2, "row": [1.0, *[0.0] * (keys - 1)]}
+    for changes in ({"ablate": ablate}, {"interventions": [row]}, {"ablate": ablate, "interventions": [row]}):
+        changed = ask(name, **asked, **changes).json()
+        assert changed != whole
+        trace = ask("trace", **asked, **changes).json()
+        inspection = client.app.state.studio.traces[trace["trace"]].inspection
+        logits = inspection.recording.output.double()
+        if name == "classify":
+            expected = dict(zip(("bad", "fair", "good"), logits.softmax(-1).tolist(), strict=True))
+            assert changed["probabilities"] == pytest.approx(expected, abs=1e-5)
+        else:
+            place = [token.special for token in inspection.source.tokens].index("mask")
+            shares = logits[place].softmax(-1)
+            for choice in changed["masks"][0]:
+                assert choice["probability"] == pytest.approx(float(shares[choice["id"]]), abs=1e-5)
+    assert ask(name, **asked).json() == whole
+
+
+def test_fill_and_classify_at_a_snapshot_and_without_room(client):
+    for name in ("fill", "classify"):
+        found = client.post(API + name, json={"model": name, "text": "the [MASK] " * 200})
+        assert found.status_code == 400
+        assert "and the context of this model is" in found.json()["error"]
+        found = client.post(API + name, json={"model": name, "text": TEXTS[name], "snapshot": 3})
+        assert (found.status_code, found.json()["error"]) == (
+            404, f"{name} has no snapshot of step 3; it has none",
+        )  # fmt: skip
+
+
 def test_the_course_of_a_run(client):
     told = client.get(API + "progress/small").json()
     assert told["steps"][0] == {"step": 1, "loss": 8.75}

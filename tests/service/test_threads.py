@@ -60,7 +60,6 @@ def test_answers_do_not_mix_where_nothing_is_kept(models):
 
     asked = requests()[::2]
     alone = [answer(TestClient(make_studio(models), base_url="http://localhost"), one) for one in asked]
-    client = TestClient(make_studio(models, Traces(most=len(asked))), base_url="http://localhost")
     gate = Barrier(8)
 
     def late(one):
@@ -68,7 +67,8 @@ def test_answers_do_not_mix_where_nothing_is_kept(models):
         return answer(client, one)
 
     asked = asked[: len(asked) // 8 * 8]
-    with ThreadPoolExecutor(8) as pool:
+    app = make_studio(models, Traces(most=len(asked)))
+    with TestClient(app, base_url="http://localhost") as client, ThreadPoolExecutor(8) as pool:
         together = list(pool.map(late, asked))
     for one, other in zip(alone, together, strict=False):
         assert one[:3] == other[:3]

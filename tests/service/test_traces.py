@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 
 import pytest
+import torch
 
+from regard.service import handlers
 from regard.service.http_errors import Gone
+from regard.service.requests import TraceRequest
 from regard.service.traces import Traces, id_of
+
+from .asking import TEXTS
 
 
 @dataclass
@@ -40,29 +46,51 @@ def test_large_ones_make_room():
 
 
 def test_an_id_tells_requests_and_models_apart():
-    ids = {
-        id_of({"text": "a", "ablate": []}, "key"),
-        id_of({"text": "b", "ablate": []}, "key"),
-        id_of({"text": "a", "ablate": ["scaling"]}, "key"),
-        id_of({"text": "a", "ablate": []}, "other"),
-    }
-    assert len(ids) == 4
-    assert id_of({"ablate": [], "text": "a"}, "key") in ids
+    asked = [
+        {"model": "m", "text": "a"},
+        {"model": "m", "text": "b"},
+        {"model": "m", "text": "a", "ablate": ["scaling"]},
+        {"model": "m", "text": "a", "snapshot": 3},
+    ]
+    ids = {id_of(TraceRequest(**one), "key") for one in asked} | {id_of(TraceRequest(**asked[0]), "other")}
+    assert len(ids) == 5
+    assert id_of(TraceRequest(text="a", model="m"), "key") in ids
 
 
-def test_the_size_of_a_trace_grows_with_its_text(client, ask, models):
-    from regard.service import handlers
-    from regard.service.requests import TraceRequest
+@pytest.mark.parametrize(("name", "text"), TEXTS.items())
+def test_the_size_of_a_trace_is_the_memory_that_it_holds(models, name, text):
+    """Counted with the garbage collector: every tensor that exists after the trace and did not before."""
+    models[name].loaded()
+    handlers.trace(models, Traces(), TraceRequest(model=name, text=text))  # fills the caches of the model
+    before = _storages()
+    trace = handlers.trace(models, Traces(), TraceRequest(model=name, text=text))
+    held = sum(size for place, size in _storages().items() if place not in before)
+    held += len(trace.description) + len(trace.overview)
+    assert held <= trace.size <= held + 1024 * len(trace.inspection.recording.names)
 
+
+def test_a_trace_that_grows_evicts_others(models, monkeypatch):
+    from regard.inspection.record import recording
+
+    monkeypatch.setattr(recording.Recording, "_rough_size", lambda *_: 1 << 40)
     traces = Traces()
     short, long = (
         handlers.trace(models, traces, TraceRequest(model="small", text=text, target="la"))
         for text in ("The", "The animal was too tired because it was too tired.")
     )
-    kept = [sum(part.nbytes for part in _parts(each.inspection)) for each in (short, long)]
-    assert short.size < long.size
-    assert all(size > held / 4 for size, held in zip((short.size, long.size), kept, strict=True))
+    assert long.needs_pass()
+    assert not long.needs_pass(weights_only=True)
+    traces._size = short.size + long.size
+    traces.limit()
+    assert len(traces) == 2
+    before = long.size
+    handlers.vectors(long, "source")
+    assert long.size > before
+    traces.limit()
+    assert (len(traces), traces.find(short.id)) == (1, None)
 
 
-def _parts(seen):
-    return (seen.recording[name] for name in seen.recording.names if name.endswith((".weights", ".scores")))
+def _storages() -> dict[int, int]:
+    gc.collect()
+    tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    return {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in tensors}

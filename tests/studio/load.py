@@ -5,6 +5,7 @@ Not a test: figures depend on the machine, and mean something only where nothing
 cached trace       a sentence that was asked before, one request after the other over one connection
 cached layer       the attention of one layer of it
 K clients          K connections, each with sentences of its own that are new, one after the other
+beside 4 clients   a cached trace while 4 clients ask for new sentences
 after 300 left     300 clients ask for new sentences and close the connection at once; then the page and a
                    cached trace are timed
 during a refusal   a cached trace while a request of 65,536 ids, which is refused, is under way
@@ -21,6 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from statistics import median
+from threading import Event
 from urllib.parse import urlsplit
 
 from .serving import serve
@@ -100,6 +102,24 @@ def clients(home: str, model: str, number: int, times: int) -> None:
     say(f"{number} client{'s' * (number > 1)}, new sentences", found, f"   {rate:.0f} a second")
 
 
+def beside(home: str, model: str, times: int) -> None:
+    """A cached trace while other clients ask for new sentences."""
+    client, over = Client(home), Event()
+
+    def ask(_: int) -> None:
+        other = Client(home)
+        while not over.is_set():
+            other.post("trace", model=model, text=new_text())
+
+    with ThreadPoolExecutor(4) as pool:
+        others = [pool.submit(ask, number) for number in range(4)]
+        found = [timed(lambda: client.post("trace", model=model, text=TEXT)) for _ in range(times)]
+        over.set()
+        for other in others:
+            other.result()
+    say("beside 4 clients, a cached trace", found)
+
+
 def abandoned(home: str, model: str) -> None:
     """The page and a cached trace after many clients have left."""
     client = Client(home)
@@ -142,6 +162,7 @@ def measure(home: str, times: int) -> None:
     cached(home, model, times)
     for number in CLIENTS:
         clients(home, model, number, max(4, times // number))
+    beside(home, model, times)
     abandoned(home, model)
     refused(home, model, 5)
 

@@ -18,6 +18,7 @@ from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, T
 from regard.model.watch import Part, Replacement, Seen, parts_of, watch, watchable
 
 BUDGET = 1 << 28  # bytes that a recording may hold
+TENSOR_OVERHEAD = 512  # bytes of a tensor beside its numbers, with Python's and torch's objects
 MAPS = (".weights", ".mask")  # endings of the values that attention maps are drawn from
 
 
@@ -40,14 +41,16 @@ class Recording:
         self._parts: dict[str, dict[str, Tensor]] = {}
         # The weights and masks of every layer, if they fit and the rest does not.
         self._weights: dict[str, Tensor] = {}
+        self._held_bytes: int | None = None  # not counted yet
         self._lock = Lock()
         size = self._size_of_weights()
         self.holds_weights = size <= budget  # of every layer, from the first pass on
-        self.output = self._begin(size)[0]  # Q V, or what the head gives
+        self.holds_everything = self._rough_size(size) <= budget
+        self.output = self._begin()[0]  # Q V, or what the head gives
 
-    def _begin(self, weights: int) -> Tensor:
+    def _begin(self) -> Tensor:
         """The first pass. It records what fits: everything, the attention weights, or nothing."""
-        if self._rough_size(weights) <= self.budget:
+        if self.holds_everything:
             output, values = self.run(None)
             self._keep(values)
             return output
@@ -80,6 +83,16 @@ class Recording:
         """The names of all values."""
         return list(self._names)
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory of everything that is held now; values that share their storage count once."""
+        if self._held_bytes is None:
+            # Copies, because another thread may record a part meanwhile.
+            held = [value for part in [self._weights, *self._parts.values()] for value in [*part.values()]]
+            storages = {each.data_ptr(): each.nbytes() for each in map(Tensor.untyped_storage, held)}
+            self._held_bytes = sum(storages.values()) + len(held) * TENSOR_OVERHEAD
+        return self._held_bytes
+
     @contextmanager
     def parts_off(self) -> Iterator[None]:
         """Switch the same parts off as in the pass, without recording or replacing values."""
@@ -93,8 +106,9 @@ class Recording:
     def _record(self, part: str) -> None:
         wanted = [name for name in self._names if _part(name) == part]
         wanted = [part] if "." in part and wanted else wanted  # one pattern matches faster than many names
-        while self._parts and self._held() > self.budget:
+        while self._parts and self.held_bytes > self.budget:
             del self._parts[next(iter(self._parts))]
+            self._held_bytes = None
         self._parts[part] = {}
         if wanted:
             self._keep(self.run(wanted)[1])
@@ -129,9 +143,7 @@ class Recording:
     def _keep(self, values: dict[str, Tensor]) -> None:
         for name, value in values.items():
             self._parts.setdefault(_part(name), {})[name] = value
-
-    def _held(self) -> int:
-        return sum(v.nbytes for values in (self._weights, *self._parts.values()) for v in values.values())
+        self._held_bytes = None
 
     def _size_of_weights(self) -> int:
         """Bytes of the attention weights of every layer."""
