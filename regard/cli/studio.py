@@ -27,16 +27,23 @@ def studio(
         typer.Option(min=0, max=65535, help="Without it 8765, or the next free.", show_default=False),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let every user of this machine open the page.")
+    ] = False,
 ) -> None:
     """Open a web page that shows how a model computes.
 
-    It is served to this machine alone. Ctrl-C ends it.
+    It is served to this machine alone, to whoever has the address: it contains a new token at every start.
+    Ctrl-C ends it.
     """
+    from regard.service.access import Token
     from regard.service.models import open_models
     from regard.service.serving import address_of, open_port, serve
     from regard.service.studio import make_studio
 
-    app = make_studio(open_models(models or []))
+    token = None if no_token else Token()
+    app = make_studio(open_models(models or []), token=token)
     with open_port(port) as opened:
-        print(address_of(opened), flush=True)
-        serve(app, opened, browser=not no_browser)
+        print(address_of(opened, token and token.value), flush=True)
+        page = None if no_browser else address_of(opened, token and token.new_ticket())
+        serve(app, opened, page)

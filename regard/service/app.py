@@ -1,15 +1,10 @@
-"""The application: access checks, response headers, and errors as one sentence.
-
-It serves this machine only. Requests with another Host or a foreign Origin are rejected, so that no website
-can reach a model through the user's browser.
-"""
+"""The application: checks of the caller, limits, response headers, and errors as one sentence."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,12 +17,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError, UsageError
+from regard.service.access import Token, check_caller, check_token
 from regard.service.http_errors import RequestError, TooLarge
 
 log = logging.getLogger("regard.service")
 
 LARGEST_BODY = 1_000_000
-LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -40,8 +35,15 @@ HEADERS = {
 }
 
 
-def make_app(start: Callable[[], None] = lambda: None, stop: Callable[[], None] = lambda: None) -> FastAPI:
-    """An application without routes; `start` and `stop` are called at startup and shutdown."""
+def make_app(
+    start: Callable[[], None] = lambda: None,
+    stop: Callable[[], None] = lambda: None,
+    token: Token | None = None,
+) -> FastAPI:
+    """An application without routes; `start` and `stop` are called at startup and shutdown.
+
+    With a token, only requests that have it are answered.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -50,7 +52,7 @@ def make_app(start: Callable[[], None] = lambda: None, stop: Callable[[], None] 
         stop()
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.add_middleware(Guard)
+    app.add_middleware(Guard, token=token)
     app.add_exception_handler(RegardError, _request_error)
     app.add_exception_handler(HTTPException, _route_error)
     app.add_exception_handler(RequestValidationError, _address_error)
@@ -60,8 +62,8 @@ def make_app(start: Callable[[], None] = lambda: None, stop: Callable[[], None] 
 class Guard:
     """Middleware: checks the caller, adds the headers, and reports internal errors without details."""
 
-    def __init__(self, app: ASGIApp):
-        self.app = app
+    def __init__(self, app: ASGIApp, token: Token | None = None):
+        self.app, self.token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -79,7 +81,9 @@ class Guard:
 
         try:
             check_caller(Headers(scope=scope))
-            await self.app(scope, receive, send_guarded)
+            check_length(Headers(scope=scope))
+            instead = check_token(self.token, scope) if self.token is not None else None
+            await (instead or self.app)(scope, receive, send_guarded)
         except ClientDisconnect:
             pass
         except RequestError as error:
@@ -92,13 +96,8 @@ class Guard:
             await json_response(body, 500)(scope, receive, send_guarded)
 
 
-def check_caller(headers: Headers) -> None:
-    """Raise for a foreign Host, a foreign Origin or a body that is too large."""
-    host, origin = headers.get("host", ""), headers.get("origin")
-    if not LOCAL.fullmatch(host):
-        raise RequestError("the studio serves this machine only; open it as 127.0.0.1 or localhost")
-    if origin is not None and not LOCAL.fullmatch(origin.removeprefix("http://")):
-        raise RequestError("requests from pages of other hosts are rejected; open the studio's own page")
+def check_length(headers: Headers) -> None:
+    """Raise for a body that is too large."""
     length = headers.get("content-length", "0")
     if not length.isdecimal() or int(length) > LARGEST_BODY:
         raise _too_large()

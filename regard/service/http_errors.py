@@ -1,6 +1,7 @@
 """Errors of the service: a status and one sentence.
 
 RequestError     400    a request that cannot be served
+├── Forbidden    403    a request without the token
 ├── NotFound     404    an unknown model, trace or file
 ├── Gone         404    an evicted trace; the same request creates it again
 ├── Busy         409    the training is already running
@@ -27,6 +28,12 @@ class RequestError(UsageError):
     def as_dict(self) -> dict[str, object]:
         """The body of the response."""
         return {"error": str(self)}
+
+
+class Forbidden(RequestError):
+    """A request without the token."""
+
+    status = 403
 
 
 class NotFound(RequestError):

@@ -47,13 +47,14 @@ def _listening(port: int) -> socket.socket:
     return listening_socket
 
 
-def address_of(listening_socket: socket.socket) -> str:
-    """The address of the studio."""
-    return f"http://{HOST}:{listening_socket.getsockname()[1]}/studio"
+def address_of(listening_socket: socket.socket, token: str | None = None) -> str:
+    """The address of the studio, with the token that opens it."""
+    home = f"http://{HOST}:{listening_socket.getsockname()[1]}"
+    return f"{home}/studio" if token is None else f"{home}/?token={token}"
 
 
-def serve(app: FastAPI, listening_socket: socket.socket, browser: bool) -> None:
-    """Serve until a signal arrives; optionally open the page in a browser."""
+def serve(app: FastAPI, listening_socket: socket.socket, page: str | None) -> None:
+    """Serve until a signal arrives; open a page in a browser if its address is given."""
     settings = uvicorn.Config(
         app,
         log_level="warning",
@@ -63,6 +64,6 @@ def serve(app: FastAPI, listening_socket: socket.socket, browser: bool) -> None:
         timeout_keep_alive=30,
         ws="none",
     )
-    if browser:
-        Thread(target=webbrowser.open, args=(address_of(listening_socket),), daemon=True).start()
+    if page is not None:
+        Thread(target=webbrowser.open, args=(page,), daemon=True).start()
     uvicorn.Server(settings).run(sockets=[listening_socket])

@@ -13,6 +13,7 @@ from fastapi.responses import RedirectResponse
 from pydantic import Field, ValidationError
 
 from regard.inspection.render.bundle import bundle, read_style
+from regard.service.access import Token
 from regard.service.app import binary_response, json_response, make_app, read_body
 from regard.service.http_errors import Busy, Malformed
 from regard.service.models import Entry, Models
@@ -70,10 +71,10 @@ class Studio:
         return await self.queue.run(request, lane, job)
 
 
-def make_studio(models: Models, traces: Traces | None = None) -> FastAPI:
-    """The studio as an application."""
+def make_studio(models: Models, traces: Traces | None = None, token: Token | None = None) -> FastAPI:
+    """The studio as an application; with a token, it answers only requests that have it."""
     studio = Studio(models, Traces() if traces is None else traces)
-    app = make_app(start=lambda: models.warm_up(_warm_up), stop=models.stop)
+    app = make_app(start=lambda: models.warm_up(_warm_up), stop=models.stop, token=token)
     app.state.studio = studio
     app.include_router(_page_routes())
     for routes in (

@@ -81,9 +81,18 @@ def test_a_browser_is_opened_unless_told(capsys, monkeypatch, model_folders, no_
     arguments = ["--no-browser"] if no_browser else []
     assert run(["studio", model_folders["fill"], "--port", "0", *arguments]) == 0
     address = capsys.readouterr().out.strip()
-    assert address.startswith("http://127.0.0.1:")
+    home, _, token = address.partition("/?token=")
+    assert home.startswith("http://127.0.0.1:")
+    assert len(token) == 48
     assert shown.wait(0.2 if no_browser else 10) is not no_browser
-    assert opened == ([] if no_browser else [address])
+    assert [page.partition("/?token=")[0] for page in opened] == ([] if no_browser else [home])
+    assert not any(token in page for page in opened)  # other users can list the arguments of a browser
+
+
+def test_without_a_token_the_address_is_plain(capsys, monkeypatch, model_folders):
+    monkeypatch.setattr(serving.uvicorn.Server, "run", lambda self, sockets: None)
+    assert run(["studio", model_folders["fill"], "--port", "0", "--no-browser", "--no-token"]) == 0
+    assert capsys.readouterr().out.strip().endswith("/studio")
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -91,8 +100,8 @@ def test_a_signal_ends_it_quietly(model_folders, sent, code):
     call = [sys.executable, "-m", "regard", "studio", model_folders["fill"], "--no-browser", "--port", "0"]
     with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = f"{process.stdout.readline().strip()}/api/models"
-        with urllib.request.urlopen(address, timeout=60) as found:
+        home, _, token = process.stdout.readline().strip().partition("/?token=")
+        with urllib.request.urlopen(f"{home}/studio/api/models?token={token}", timeout=60) as found:
             assert b'"name":"fill"' in found.read()
         process.send_signal(sent)
         printed, complaints = process.communicate(timeout=60)

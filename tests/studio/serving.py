@@ -24,7 +24,8 @@ PATIENCE = 120  # seconds; torch alone takes several on a busy machine
 @contextmanager
 def serve(*models: Path | str, cache: Path | None = None) -> Iterator[str]:
     """The address of a studio with these models; `cache` is where built-in ones are kept."""
-    command = [sys.executable, "-m", "regard", "studio", *map(str, models), "--port", "0", "--no-browser"]
+    options = ["--port", "0", "--no-browser", "--no-token"]
+    command = [sys.executable, "-m", "regard", "studio", *map(str, models), *options]
     environment = dict(os.environ) if cache is None else {**os.environ, "REGARD_CACHE": str(cache)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     try:

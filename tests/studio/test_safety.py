@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from regard.service.access import Token
 from regard.service.models import open_models
 from regard.service.studio import make_studio
 
@@ -175,6 +176,26 @@ def test_a_studio_that_has_ended_is_said_and_the_picture_stays(browser, models):
         expect(person.page.get_by_role("alert").first).to_be_empty()
         expect(person.page.locator(".words").first.locator(".word-text").nth(1)).to_have_text("dog")
         watch.complaints.clear()
+
+
+def test_the_address_with_its_token_opens_the_page(browser, models, tmp_path):
+    """Also by a link on a page of somebody else, and again from the same browser without the token."""
+    token = Token()
+    app = make_studio(open_models([str(models["masked"])]), token=token)
+    with serve_here(app) as home, visitor(browser, home) as (context, watch):
+        page = context.new_page()
+        page.goto(f"{home}/studio")
+        expect(page.get_by_text("This address needs the token of the studio")).to_be_visible()
+        (tmp_path / "link.html").write_text(f'<a href="{home}/?token={token.value}">open</a>')
+        page.goto((tmp_path / "link.html").as_uri())
+        page.get_by_role("link", name="open").click()
+        expect(page.get_by_role("tab", name="Inspect")).to_be_visible()
+        assert page.url.startswith(f"{home}/studio")
+        assert token.value not in page.url
+        assert token.value not in page.evaluate("document.cookie")
+        person = Person(context.new_page(), home).inspect(text="The film was good.")
+        expect(person.matrix).to_be_visible()
+        watch.requests[:] = [address for address in watch.requests if not address.startswith("file:")]
 
 
 @pytest.mark.parametrize(
