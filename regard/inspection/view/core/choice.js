@@ -61,7 +61,8 @@ export class Choice {
 
   /** Take a new trace's proposal; while a sentence is being typed, another head of the same kind is not one. */
   propose(before, after) {
-    const isHeld = before && isEdit(before, after) && this.proposal?.kind === after.pinned.kind;
+    const isFree = this.chosen.head === null;
+    const isHeld = isFree && before && isEdit(before, after) && this.proposal?.kind === after.pinned.kind;
     const head = isHeld ? { layer: this.proposal.layer, head: this.proposal.head } : {};
     this.proposal = { ...after.pinned, ...head };
   }

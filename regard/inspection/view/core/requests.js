@@ -97,7 +97,7 @@ export class PanelRequests {
     /** @type {Run | null} */
     this.latest = null;
     this.drawn = null;
-    cards[0].element?.setAttribute("data-panel", name);
+    for (const { element } of cards) element?.setAttribute("data-panel", name);
     state.on(["model"], () => this.changeModel());
   }
 
@@ -144,9 +144,10 @@ export class PanelRequests {
     if (!this.keepsPicture) this.blank(true);
   }
 
+  // A run of the new model may have begun before this is heard of.
   changeModel() {
+    if (!this.latest?.isWanted) this.stop();
     if (this.drawn === null || this.drawn === this.place().model) return;
-    this.stop();
     this.cards[0].fail(null);
     this.blank(true);
   }
