@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -18,11 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError, UsageError
 from regard.service.access import Token, check_caller, check_token
-from regard.service.http_errors import RequestError, TooLarge
+from regard.service.http_errors import HeadTooLarge, RequestError, TooLarge, TooSlow
 
 log = logging.getLogger("regard.service")
 
 LARGEST_BODY = 1_000_000
+BODY_SECONDS = 20.0
+MOST_HEADERS, LARGEST_HEAD = 100, 1 << 14  # bytes of the address and all headers
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -81,7 +84,7 @@ class Guard:
 
         try:
             check_caller(Headers(scope=scope))
-            check_length(Headers(scope=scope))
+            check_size(scope)
             instead = check_token(self.token, scope) if self.token is not None else None
             await (instead or self.app)(scope, receive, send_guarded)
         except ClientDisconnect:
@@ -96,20 +99,32 @@ class Guard:
             await json_response(body, 500)(scope, receive, send_guarded)
 
 
-def check_length(headers: Headers) -> None:
-    """Raise for a body that is too large."""
-    length = headers.get("content-length", "0")
+def check_size(scope: Scope) -> None:
+    """Raise for headers or a body that are too large."""
+    headers = scope["headers"]
+    size = len(scope["path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > MOST_HEADERS or size > LARGEST_HEAD:
+        raise HeadTooLarge(
+            f"the address and the headers have {size:,} bytes in {len(headers)} headers, and at most "
+            f"{LARGEST_HEAD:,} in {MOST_HEADERS} are allowed; send less"
+        )
+    length = Headers(scope=scope).get("content-length", "0")
     if not length.isdecimal() or int(length) > LARGEST_BODY:
         raise _too_large()
 
 
 async def read_body(request: Request) -> bytes:
-    """The body of a request; raise as soon as it is too large."""
+    """The body of a request; raise as soon as it is too large or too slow."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_BODY:
-            raise _too_large()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise _too_large()
+    except TimeoutError:
+        raise TooSlow(f"the body took longer than {BODY_SECONDS:g} seconds; send it again") from None
     return bytes(body)
 
 

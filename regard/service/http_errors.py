@@ -4,10 +4,12 @@ RequestError     400    a request that cannot be served
 ├── Forbidden    403    a request without the token
 ├── NotFound     404    an unknown model, trace or file
 ├── Gone         404    an evicted trace; the same request creates it again
+├── TooSlow      408    a body that takes too long
 ├── Busy         409    the training is already running
 ├── Superseded   409    a request that a newer one of the same tab has replaced
 ├── TooLarge     413    a body that is too large
 ├── Malformed    422    a body that does not follow the schema
+├── HeadTooLarge 431    headers that are too large or too many
 ├── NotReady     503    a model that is not trained or cannot be loaded
 └── Overloaded   503    too many requests are waiting
 """
@@ -52,6 +54,13 @@ class Gone(RequestError):
         return {**super().as_dict(), "gone": True}
 
 
+class TooSlow(RequestError):
+    """A body that takes too long."""
+
+    status = 408
+    headers: ClassVar[dict[str, str]] = {"Connection": "close"}
+
+
 class Busy(RequestError):
     """The training is already running."""
 
@@ -68,12 +77,20 @@ class TooLarge(RequestError):
     """A body that is too large."""
 
     status = 413
+    headers: ClassVar[dict[str, str]] = {"Connection": "close"}
 
 
 class Malformed(RequestError):
     """A body that does not follow the schema."""
 
     status = 422
+
+
+class HeadTooLarge(RequestError):
+    """Headers that are too large or too many."""
+
+    status = 431
+    headers: ClassVar[dict[str, str]] = {"Connection": "close"}
 
 
 class NotReady(RequestError):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 import webbrowser
 from threading import Thread
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from regard.errors import UsageError
+from regard.service.app import LARGEST_HEAD
 
 HOST = "127.0.0.1"
 PORT = 8765
 MOST_PORTS = 50  # ports after the usual one
+HEAD_SECONDS = 10.0  # from the connection to the end of the headers
 SHUTDOWN_SECONDS = 2  # for running requests
 
 
@@ -53,8 +58,41 @@ def address_of(listening_socket: socket.socket, token: str | None = None) -> str
     return f"{home}/studio" if token is None else f"{home}/?token={token}"
 
 
-def serve(app: FastAPI, listening_socket: socket.socket, page: str | None) -> None:
-    """Serve until a signal arrives; open a page in a browser if its address is given."""
+class PatientProtocol(H11Protocol):
+    """HTTP over one connection, which is closed if the head of a request takes too long."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._time_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Read data; a head that has begun must end in time."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._time_head()
+        else:
+            self._stop_timing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_timing()
+        super().connection_lost(exc)
+
+    def _time_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_timing(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
+def make_server(app: FastAPI) -> uvicorn.Server:
+    """A server of this application."""
     settings = uvicorn.Config(
         app,
         log_level="warning",
@@ -62,8 +100,15 @@ def serve(app: FastAPI, listening_socket: socket.socket, page: str | None) -> No
         server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         timeout_keep_alive=30,
+        http=PatientProtocol,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
         ws="none",
     )
+    return uvicorn.Server(settings)
+
+
+def serve(app: FastAPI, listening_socket: socket.socket, page: str | None) -> None:
+    """Serve until a signal arrives; open a page in a browser if its address is given."""
     if page is not None:
         Thread(target=webbrowser.open, args=(page,), daemon=True).start()
-    uvicorn.Server(settings).run(sockets=[listening_socket])
+    make_server(app).run(sockets=[listening_socket])

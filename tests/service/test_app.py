@@ -136,6 +136,21 @@ def test_a_larger_body_is_refused_before_it_is_read(client):
     assert found.json() == {"error": "a request may have at most 1,000,000 bytes; send less"}
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "message"),
+    [
+        ("/fine", {f"X-{number}": "1" for number in range(100)}, "in 105 headers, and at most 16,384 in 100"),
+        ("/fine", {"X-Long": "x" * 17_000}, "bytes in 6 headers, and at most 16,384 in 100"),
+        ("/fine?" + "x" * 17_000, {}, "and at most 16,384 in 100"),
+    ],
+)
+def test_headers_and_addresses_are_limited(client, path, headers, message):
+    found = client.get(path, headers=headers)
+    assert found.status_code == 431
+    assert message in found.json()["error"]
+    assert client.get("/fine", headers={f"X-{number}": "1" for number in range(90)}).status_code == 200
+
+
 def test_a_body_that_does_not_say_how_long_it_is_is_counted(client):
     def parts():
         for _ in range(LARGEST_BODY // 1000 + 1):

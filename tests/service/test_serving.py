@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
+from urllib.parse import urlsplit
 
+import pytest
+from fastapi import Request
+
+from regard.service import app as application
+from regard.service import serving
+from regard.service.app import json_response, make_app, read_body
 from regard.service.serving import open_port
+from tests.studio.serving import serve_here
+
+POST = b"POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"
+GET = b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n"
 
 
 def test_an_accepted_connection_sends_at_once():
@@ -26,3 +38,82 @@ def test_an_accepted_connection_sends_at_once():
 
     asyncio.run(connect(open_port(0)))
     assert options == [1]
+
+
+@pytest.fixture(scope="module")
+def place():
+    """The place of a server that counts the bytes of bodies."""
+    app = make_app()
+
+    @app.post("/count")
+    async def count(request: Request):
+        return json_response({"bytes": len(await read_body(request))})
+
+    with serve_here(app) as home:
+        address = urlsplit(home)
+        yield address.hostname, address.port
+
+
+def answer(place, *parts: bytes) -> bytes:
+    """What comes back until the server closes the connection."""
+    with socket.create_connection(place, timeout=20) as connection:
+        for part in parts:
+            connection.sendall(part)
+        found = b""
+        while more := connection.recv(1 << 16):
+            found += more
+    return found
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(place, monkeypatch):
+    monkeypatch.setattr(application, "BODY_SECONDS", 0.2)
+    found = answer(place, POST, b"12345")
+    assert found.startswith(b"HTTP/1.1 408 ")
+    assert found.endswith(b'{"error":"the body took longer than 0.2 seconds; send it again"}')
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /", GET])
+def test_a_head_that_does_not_end_is_not_waited_for(place, monkeypatch, begun):
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
+    assert answer(place, begun) == b""
+
+
+def test_nor_is_a_second_one(place, monkeypatch):
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
+    with socket.create_connection(place, timeout=20) as connection:
+        connection.sendall(POST + b"1234567890")
+        found = b""
+        while not found.endswith(b'{"bytes":10}'):
+            found += connection.recv(1 << 16)
+        connection.sendall(GET)
+        assert connection.recv(1 << 16) == b""
+
+
+def test_a_slow_answer_is_not_cut_off(place, monkeypatch):
+    """The time of a head ends with the head."""
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
+    with socket.create_connection(place, timeout=20) as connection:
+        connection.sendall(POST + b"12345")
+        time.sleep(0.5)
+        connection.sendall(b"67890")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"".join(b"X-%d: 1\r\n" % number for number in range(100)),
+        b"X-Long: " + b"x" * 17_000 + b"\r\n",
+    ],
+)
+def test_headers_are_limited(place, lines):
+    found = answer(place, GET + lines + b"\r\n")
+    assert found.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 Bad Request"))
+
+
+def test_an_endless_head_is_refused(place):
+    try:
+        found = answer(place, GET, *[b"X-Long: " + b"x" * 1000 + b"\r\n"] * 1000)
+    except ConnectionError:  # closed while it was sent
+        return
+    assert found.startswith(b"HTTP/1.1 400 ")

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-import uvicorn
 from fastapi import FastAPI
 
-from regard.service.serving import address_of, open_port
+from regard.service.serving import address_of, make_server, open_port
 
 PATIENCE = 120  # seconds; torch alone takes several on a busy machine
 
@@ -56,7 +55,7 @@ def wait_for(address: str, process: subprocess.Popen[str]) -> None:
 def serve_here(app: FastAPI) -> Iterator[str]:
     """The address of an application that a thread of this process serves."""
     opened = open_port(0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=2))
+    server = make_server(app)
     thread = Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()
     try:
