@@ -10,13 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import fmean
 from threading import Lock, Thread
 from typing import Any
 
-from regard.checkpoints.locations import METRICS
 from regard.demo.story.model_store import DemoFolder
-from regard.runs.metrics import read_metrics
 from regard.service.http_errors import Busy
+from regard.service.metrics_reader import metrics_of
 from regard.service.training_progress import total_steps
 
 TRAINER = (sys.executable, "-m", "regard.service.demo_trainer")
@@ -86,15 +86,21 @@ class DemoTraining:
 
     def _pace(self) -> dict[str, Any]:
         run = self.run
-        events = read_metrics(run / METRICS) if run else []
+        events = metrics_of(run).read() if run else []
         done = [event for event in events if event["event"] == "step"]
         steps = total_steps(run) or 0
         if not done:
             return {"steps": steps}
         latest, last = done[-LATEST:], done[-1]["step"]
-        pace = sum(event["seconds"] for event in latest) / len(latest)
-        loss = sum(event.get("cross_entropy", event["loss"]) for event in latest) / len(latest)
-        return {"step": last, "steps": steps, "loss": loss, "left": max(0, steps - last) * pace}
+        seconds = [event["seconds"] for event in latest if event.get("seconds") is not None]
+        losses = [event.get("cross_entropy", event.get("loss")) for event in latest]
+        losses = [loss for loss in losses if loss is not None]
+        return {
+            "step": last,
+            "steps": steps,
+            "loss": fmean(losses) if losses else None,
+            "left": max(0, steps - last) * fmean(seconds) if seconds else None,
+        }
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
         """Read the working folder from the output of the process, and wait for its end."""

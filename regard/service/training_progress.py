@@ -1,4 +1,4 @@
-"""The curves of a run for the page, read from disk at each request, so that a running run is live.
+"""The curves of a run for the page, read on at each request, so that a running run is live.
 
 Imports no torch.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from regard.checkpoints.locations import METRICS, RECIPE, ModelLocation
-from regard.runs.metrics import read_metrics
+from regard.service.metrics_reader import metrics_of
 
 MOST = 1000  # points of a curve
 SILENCE = 120.0  # seconds without an event after which a run counts as ended
@@ -21,7 +21,7 @@ SILENCE = 120.0  # seconds without an event after which a run counts as ended
 
 def training_curves(location: ModelLocation) -> dict[str, Any]:
     """Loss, validations and snapshots of a run; empty without one."""
-    events = read_metrics(location.run / METRICS) if location.run else []
+    events = metrics_of(location.run).read() if location.run else []
     steps = [event for event in events if event["event"] == "step"]
     validations = [event for event in events if event["event"] == "validation"]
     last, quantity = steps[-1]["step"] if steps else 0, _quantity(steps)
