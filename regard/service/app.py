@@ -181,6 +181,8 @@ async def _address_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name, message = first["loc"][-1], str(first["msg"])
+    if first["type"] == "missing":
+        return json_response({"error": f"{name} is missing; add it to the address"}, 422)
     if first["type"] == "greater_than_equal" and first["ctx"]["ge"] == 0:
         message = f"{name} ({str(first['input'])[:20]}) must be 0 or more; count from 0"
         return json_response({"error": message}, 422)

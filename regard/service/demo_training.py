@@ -6,6 +6,7 @@ Imports no torch.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -25,13 +26,14 @@ GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 
 
 class DemoTraining:
-    """The training of one model: not started, running, finished or failed."""
+    """The training of one model: not started, running, cancelled, finished or failed."""
 
     def __init__(self, demo_folder: DemoFolder):
         self._demo_folder = demo_folder
         self._process: subprocess.Popen[str] | None = None
         self._work: Path | None = None
         self._begun = 0.0
+        self._is_cancelled = False
         self._lock = Lock()
 
     @property
@@ -52,7 +54,7 @@ class DemoTraining:
         with self._lock:
             if self.is_running:
                 raise Busy(f"{demo_folder.name} is already being trained; wait for it")
-            self._work, self._begun = None, time.monotonic()
+            self._work, self._begun, self._is_cancelled = None, time.monotonic(), False
             self._process = subprocess.Popen(
                 [*TRAINER, argument],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
@@ -60,8 +62,13 @@ class DemoTraining:
             )  # fmt: skip
             Thread(target=self._listen, args=(self._process,), daemon=True).start()
 
+    def cancel(self) -> None:
+        """End the process if it runs; a model that is not trained is then no failure."""
+        self._is_cancelled = self.is_running
+        self.stop()
+
     def stop(self) -> None:
-        """End the process if it runs."""
+        """End the process if it runs, and remove its files if it could not."""
         with self._lock:
             process = self._process
             if process is None or process.poll() is not None:
@@ -72,6 +79,8 @@ class DemoTraining:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+                if self._work is not None:
+                    shutil.rmtree(self._work, ignore_errors=True)
 
     def progress(self, is_trained: bool) -> dict[str, Any]:
         """The progress; `left` is an estimate in seconds."""
@@ -80,7 +89,7 @@ class DemoTraining:
         values: dict[str, Any] = {"state": state, **nothing, "step": 0, "steps": 0}
         if state == "learning":
             return values | {"seconds": time.monotonic() - self._begun} | self._pace()
-        if state == "untrained" and self._process is not None:
+        if state == "untrained" and self._process is not None and not self._is_cancelled:
             values["error"] = "the model could not be trained; see the terminal"
         return values
 

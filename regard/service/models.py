@@ -209,13 +209,12 @@ class Models:
         """The descriptions of all models."""
         return [entry.card() for entry in self.entries.values()]
 
-    def find_demo(self, name: str | None = None) -> tuple[Entry, DemoTraining]:
-        """A built-in model and its training: the named one, or the first."""
-        entries = [self[name]] if name is not None else list(self.entries.values())
-        for entry in entries:
-            if entry.training is not None:
-                return entry, entry.training
-        raise NotFound("this studio has no demo model; start regard studio without MODEL")
+    def find_demo(self, name: str) -> tuple[Entry, DemoTraining]:
+        """A built-in model and its training."""
+        entry = self[name]
+        if entry.training is None:
+            raise NotFound(f"{name} is not a demo model and is not trained here; train it with regard train")
+        return entry, entry.training
 
     def stop(self) -> None:
         """Stop all training."""

@@ -359,14 +359,14 @@ def _training_routes(studio: Studio) -> APIRouter:
         return await studio.read(request, lambda: json_response(models[name].training_curves()))
 
     @routes.get("/demo")
-    async def progress(request: Request, model: str | None = None) -> Response:
+    async def progress(request: Request, model: str) -> Response:
         entry, training = models.find_demo(model)
         return await studio.read(
             request, lambda: json_response(training.progress(entry.location is not None))
         )
 
     @routes.post("/demo")
-    async def begin(request: Request, model: str | None = None) -> Response:
+    async def begin(request: Request, model: str) -> Response:
         entry, training = models.find_demo(model)
 
         def job() -> Response:
@@ -374,6 +374,16 @@ def _training_routes(studio: Studio) -> APIRouter:
                 raise Busy(f"{entry.name} is already trained; use it")
             training.begin()
             return json_response(training.progress(False))
+
+        return await studio.queue.run(request, studio.queue.training, job)
+
+    @routes.post("/demo/cancel")
+    async def cancel(request: Request, model: str) -> Response:
+        entry, training = models.find_demo(model)
+
+        def job() -> Response:
+            training.cancel()
+            return json_response(training.progress(entry.location is not None))
 
         return await studio.queue.run(request, studio.queue.training, job)
 

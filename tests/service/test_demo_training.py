@@ -17,6 +17,7 @@ from regard.service.models import Entry, Models
 from regard.service.studio import make_studio
 
 API = "/studio/api/"
+DEMO = f"{API}demo?model=demo"
 SMALL = {
     "training": {"steps": 12, "batch_tokens": 512, "threads": 1},
     "checkpoints": {"snapshot_every": 6},
@@ -113,9 +114,9 @@ def test_it_is_begun_once(place, monkeypatch):
     monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", FAKE))
     models = Models([Entry("demo", None, place)])
     with TestClient(make_studio(models), base_url="http://localhost") as client:
-        assert client.get(API + "demo").json()["state"] == "untrained"
-        assert client.post(API + "demo").json()["state"] == "learning"
-        again = client.post(API + "demo")
+        assert client.get(DEMO).json()["state"] == "untrained"
+        assert client.post(DEMO).json()["state"] == "learning"
+        again = client.post(DEMO)
         assert (again.status_code, again.json()["error"]) == (
             409,
             "demo is already being trained; wait for it",
@@ -130,9 +131,60 @@ def test_it_is_begun_once(place, monkeypatch):
     assert process.poll() is not None  # the end of the application has ended it
 
 
-def test_a_trained_model_is_not_trained_again(client):
-    found = client.post(API + "demo")
-    assert found.status_code == 404  # none of these is built in
+@pytest.mark.parametrize(("method", "path"), [("GET", "demo"), ("POST", "demo"), ("POST", "demo/cancel")])
+def test_a_request_names_a_demo_model(client, method, path):
+    found = client.request(method, API + path)
+    assert (found.status_code, found.json()["error"]) == (422, "model is missing; add it to the address")
+    found = client.request(method, f"{API}{path}?model=small")
+    assert found.status_code == 404
+    assert found.json()["error"].startswith("small is not a demo model and is not trained here")
+
+
+def test_each_demo_model_has_its_own_training(place, tmp_path, monkeypatch):
+    """With only the first one trained, requests for the second one are answered for the second one."""
+    monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", FAKE))
+    reverse = DemoFolder("demo-reverse", tmp_path / "other" / "demo-reverse", SMALL, pairs=4000)
+    models = Models([Entry("demo", None, place), Entry("demo-reverse", None, reverse)])
+    monkeypatch.setattr(Entry, "location", property(lambda entry: tmp_path if entry.name == "demo" else None))
+    with TestClient(make_studio(models), base_url="http://localhost") as client:
+        other = DEMO + "-reverse"
+        assert [client.get(address).json()["state"] for address in (DEMO, other)] == ["ready", "untrained"]
+        assert client.post(DEMO).json() == {"error": "demo is already trained; use it"}
+        assert client.post(other).json()["state"] == "learning"
+        assert [client.get(address).json()["state"] for address in (DEMO, other)] == ["ready", "learning"]
+
+
+def cancel(client, models):
+    process = models["demo"].training._process
+    found = client.post(f"{API}demo/cancel?model=demo")
+    assert (found.status_code, found.json()["state"], found.json()["error"]) == (200, "untrained", None)
+    assert process.poll() is not None
+    assert client.get(DEMO).json()["error"] is None
+
+
+def test_a_training_is_cancelled_and_begun_again(place, tmp_path):
+    """The process that really trains: it ends, its files are gone, and another training can begin."""
+    models = Models([Entry("demo", None, place)])
+    with TestClient(make_studio(models), base_url="http://localhost") as client:
+        assert client.post(f"{API}demo/cancel?model=demo").json()["state"] == "untrained"
+        assert client.post(DEMO).json()["state"] == "learning"
+        until(lambda: models["demo"].training.run is not None)
+        assert list(tmp_path.iterdir())
+        cancel(client, models)
+        assert list(tmp_path.iterdir()) == []
+        assert client.post(DEMO).json()["state"] == "learning"
+
+
+def test_a_process_that_does_not_end_is_ended(place, tmp_path, monkeypatch):
+    stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + FAKE
+    monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", stubborn))
+    monkeypatch.setattr(room, "GRACE", 0.5)
+    models = Models([Entry("demo", None, place)])
+    with TestClient(make_studio(models), base_url="http://localhost") as client:
+        client.post(DEMO)
+        until(lambda: models["demo"].training.run is not None)
+        cancel(client, models)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_the_process_ends_with_the_one_that_started_it(place, tmp_path):
@@ -153,13 +205,13 @@ def test_the_process_ends_with_the_one_that_started_it(place, tmp_path):
 def test_a_model_is_trained_and_used(place):
     models = Models([Entry("demo", None, place)])
     with TestClient(make_studio(models), base_url="http://localhost") as client:
-        client.post(API + "demo")
-        until(lambda: client.get(API + "demo").json()["state"] != "learning", 400)
-        told = client.get(API + "demo").json()
+        client.post(DEMO)
+        until(lambda: client.get(DEMO).json()["state"] != "learning", 400)
+        told = client.get(DEMO).json()
         assert (told["state"], told["error"]) == ("ready", None)
         (card,) = client.get(API + "models").json()["models"]
         assert (card["state"], card["snapshots"], card["known_words"]) == ("ready", [0, 6, 12], True)
         trace = client.post(API + "trace", json={"model": "demo", "text": "The cat.", "snapshot": 6})
         assert trace.status_code == 200
-        assert client.post(API + "demo").status_code == 409
+        assert client.post(DEMO).status_code == 409
         assert len(client.get(API + "progress/demo").json()["steps"]) == 12
