@@ -22,6 +22,7 @@ PLACES = {
     "lines": dict(**INSPECT, picture="lines"),
     "heads": dict(**INSPECT, picture="heads"),
     "decoder": dict(model="writing", text="I arrived at the bank", words=0),
+    "layers": dict(model="translation", text=CAT, tab="layers", queries="1.4"),
     "translate": dict(model="translation", text=CAT, tab="translate"),
     "write": dict(model="writing", text="The quick brown", tab="write"),
     "compare": dict(model="translation", text=CAT, second=WIDE, tab="compare"),
@@ -283,7 +284,7 @@ def test_the_focus_is_seen_in_forced_colours(browser, studio):
 
 
 def test_every_picture_has_a_sentence_and_a_table(person):
-    for place in ("inspect", "compare", "training", "translate"):
+    for place in ("inspect", "layers", "compare", "training", "translate"):
         settle(person, place)
         panels = person.page.locator(".panel:visible").filter(has=person.page.locator("canvas, svg"))
         for number in range(panels.count()):

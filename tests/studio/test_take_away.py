@@ -23,6 +23,7 @@ PLACE = dict(model="translation", text=CAT, kind="encoder", layer=1, head=1, que
 TABS = [
     dict(tab="inspect", **PLACE),
     dict(tab="inspect", picture="lines", **PLACE),
+    dict(tab="layers", model="translation", text=CAT),
     dict(tab="translate", model="translation", text=CAT),
     dict(tab="write", model="translation", text=CAT),
     dict(tab="compare", model="translation", text=CAT, second=WIDE),

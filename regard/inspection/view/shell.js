@@ -4,6 +4,7 @@ import { make, fill, adjust, uniqueId } from "./core/dom.js";
 import { UNCHANGED } from "./core/state.js";
 import { DEMO } from "./tabs/demo/tab.js";
 import { INSPECT } from "./tabs/inspect/tab.js";
+import { LAYERS } from "./tabs/layers/tab.js";
 import { COMPARE } from "./tabs/compare/tab.js";
 import { TRANSLATE } from "./tabs/translate/tab.js";
 import { WRITE } from "./tabs/write/tab.js";
@@ -12,7 +13,7 @@ import { TRAINING } from "./tabs/training/tab.js";
 import { BY_HAND } from "./tabs/by_hand/tab.js";
 
 /** The tabs in order. A new tab is one line here; see core/tab.js. */
-const TABS = [DEMO, INSPECT, COMPARE, TRANSLATE, WRITE, READ, TRAINING, BY_HAND];
+const TABS = [DEMO, INSPECT, LAYERS, COMPARE, TRANSLATE, WRITE, READ, TRAINING, BY_HAND];
 
 /** Builds the frame in root; `context` is what every tab is given: {state, source, trace, announce, fail, ...}. */
 export class Shell {

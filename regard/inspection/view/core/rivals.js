@@ -46,6 +46,18 @@ export function widestChange(before, after) {
   return best;
 }
 
+/**
+ * The position at which the last layer's second likeliest word is strongest, or the last position.
+ *
+ * @param {any} probabilities (layers, positions, likeliest words)
+ * @param {number | null} place a position counted from the end; null for the closest race
+ */
+export function likeliestRivals({ shape: [layers, positions, top], data }, place = null) {
+  if (place !== null) return positions + place;
+  const second = Array.from({ length: positions }, (_, at) => data[((layers - 1) * positions + at) * top + 1] ?? 0);
+  return second.indexOf(Math.max(...second));
+}
+
 /** Where a translation's next word is decided: the cross head that looks most at a source word. */
 export async function decidingPlace(source, trace, position, word) {
   const { layers } = trace.kinds.find(({ name }) => name === "cross");

@@ -84,6 +84,25 @@ export class LiveSource extends Source {
     return this.of(id, `next/${position}`);
   }
 
+  lens(id) {
+    return this.of(id, "lens");
+  }
+
+  flow(id, measure, kind, words = false) {
+    return this.of(id, `flow/${measure}/${kind}${words ? "?words=1" : ""}`);
+  }
+
+  /**
+   * @param {string} id
+   * @param {number} position
+   * @param {{ word?: number | null, instead?: number | null, method?: string }} asked ids of two tokens, or none
+   */
+  attribution(id, position, asked) {
+    const given = Object.entries(asked).filter(([, value]) => (value ?? null) !== null);
+    const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+    return this.of(id, `attribution/${position}?${query}`);
+  }
+
   goOn(request) {
     return this.beside("next", request);
   }

@@ -33,6 +33,10 @@ const FIELDS = {
   ablate: PARTS,
   interventions: DATA,
   snapshot: NUMBER,
+  place: NUMBER,
+  word: NUMBER,
+  instead: NUMBER,
+  queries: NUMBERS,
 };
 const LISTED = 150; // browsers allow about a hundred changes of the address in ten seconds
 
@@ -188,4 +192,8 @@ export const UNCHANGED = {
   head: null,
   query: null,
   key: null,
+  place: null,
+  word: null,
+  instead: null,
+  queries: null,
 };

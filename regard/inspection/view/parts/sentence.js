@@ -8,23 +8,33 @@ const MOST_HIGH = 132; // pixels; a longer text scrolls
 /** A labelled field: sentenceField({state, name: "text", label, readOnly, onenter}). */
 export function sentenceField({ state, name = "text", label = "Your sentence", readOnly = false, hint = "" }) {
   const id = uniqueId("sentence");
+  const field = growingField({ id, placeholder: hint, readOnly, value: state.get(name) ?? "" });
+  field.addEventListener("input", () => state.set({ [name]: field.value }));
+  state.on([name], () => {
+    if (field.value !== (state.get(name) ?? "")) field.value = state.get(name) ?? "";
+    field.grow();
+  });
+  return make("div", { class: "sentence-row" }, make("label", { for: id, text: label }), field);
+}
+
+/** A field as high as its text; `grow()` after its value was set. */
+export function growingField(settings) {
   const field = make("textarea", {
-    id, class: "sentence-field", rows: "1", maxlength: LONGEST, spellcheck: "false", autocomplete: "off",
-    autocapitalize: "off", dir: "auto", placeholder: hint, readOnly, value: state.get(name) ?? "",
+    class: "sentence-field", rows: "1", maxlength: LONGEST, spellcheck: "false", autocomplete: "off",
+    autocapitalize: "off", dir: "auto", ...settings,
   });
-  field.addEventListener("input", () => {
-    state.set({ [name]: field.value });
-    grow(field);
-  });
+  field.grow = () => grow(field);
+  field.addEventListener("input", field.grow);
   field.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey) event.preventDefault(); // a sentence; shift makes a new line
   });
-  state.on([name], () => {
-    if (field.value !== (state.get(name) ?? "")) field.value = state.get(name) ?? "";
-    grow(field);
-  });
-  new ResizeObserver(() => grow(field)).observe(field);
-  return make("div", { class: "sentence-row" }, make("label", { for: id, text: label }), field);
+  new ResizeObserver(field.grow).observe(field);
+  return field;
+}
+
+/** The row that begins every tab with a sentence: the field, always in the same place, and tools beside it. */
+export function sentenceBar(field, ...tools) {
+  return make("div", { class: "sentence-bar" }, field, make("div", { class: "sentence-tools" }, tools));
 }
 
 /** Sentences to begin with: a list to choose from that puts one into the field. */

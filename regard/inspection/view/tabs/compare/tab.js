@@ -2,7 +2,7 @@
 
 import { make, fill, digits } from "../../core/dom.js";
 import { beside, panel, segments } from "../../parts/panel.js";
-import { sentenceField } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField } from "../../parts/sentence.js";
 import { button, tick } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
 import { Matrix } from "../../pictures/matrix.js";
@@ -71,8 +71,8 @@ class CompareTab extends TabBase {
     this.chips = { source: new Chips("Words that are read"), target: new Chips("Words that are written") };
     this.words = make("div", { class: "watch-words" }, this.chips.source.element, this.chips.target.element);
     const sentences = make("section", { class: "compare-sentences", "aria-label": "Two sentences" },
-      sentenceField({ state: this.state, name: "text", label: "First sentence" }),
-      sentenceField({ state: this.state, name: "second", label: "Second sentence" }),
+      sentenceBar(sentenceField({ state: this.state, name: "text", label: "First sentence" })),
+      sentenceBar(sentenceField({ state: this.state, name: "second", label: "Second sentence" })),
       this.presets,
       make("p", { class: "hint", text: "Choose the word to watch:" }),
       this.words,

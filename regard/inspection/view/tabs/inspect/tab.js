@@ -1,7 +1,7 @@
 /** Tab "Inspect": type a sentence; the words, the stack, one head large, one cell step by step. */
 
 import { make, fill, quoted } from "../../core/dom.js";
-import { sentenceField, exampleList } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
 import { segments, choose, panel } from "../../parts/panel.js";
 import { Choice } from "../../core/choice.js";
 import { Readings } from "./readings.js";
@@ -84,9 +84,8 @@ class InspectTab extends TabBase {
     });
     const sentence = make(
       "div",
-      { class: "inspect-sentence", role: "group", "aria-label": "Sentence" },
-      field,
-      make("div", { class: "sentence-tools" }, this.examples, this.units),
+      { role: "group", "aria-label": "Sentence" },
+      sentenceBar(field, this.examples, this.units),
       this.readings.element,
       this.readings.notes,
     );

@@ -2,7 +2,7 @@
 
 import { make, fill } from "../../core/dom.js";
 import { beside, panel } from "../../parts/panel.js";
-import { sentenceField, exampleList } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
 import { choice } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
 import { Words } from "../../parts/words.js";
@@ -59,8 +59,7 @@ class ReadTab extends TabBase {
     });
     const looking = this.buildLooking();
     root.append(
-      sentenceField({ state: this.state, label: "Your sentence" }),
-      this.examples,
+      sentenceBar(sentenceField({ state: this.state }), this.examples),
       this.hint,
       this.words.element,
       make("div", { class: "side-by-side" }, answers.element, looking.element),

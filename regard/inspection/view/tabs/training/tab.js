@@ -2,7 +2,7 @@
 
 import { make, fill, uniqueId } from "../../core/dom.js";
 import { beside, panel } from "../../parts/panel.js";
-import { sentenceField } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField } from "../../parts/sentence.js";
 import { button, choice } from "../../parts/controls.js";
 import { Matrix } from "../../pictures/matrix.js";
 import { attentionLegend } from "../../parts/legend.js";
@@ -100,7 +100,7 @@ class TrainingTab extends TabBase {
     });
     this.slider = this.buildSlider();
     root.append(
-      sentenceField({ state: this.state, label: "Your sentence" }),
+      sentenceBar(sentenceField({ state: this.state })),
       this.slider,
       make("div", { class: "side-by-side" }, picture.element, progress.element),
     );

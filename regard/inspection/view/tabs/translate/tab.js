@@ -1,7 +1,7 @@
 /** Tab "Translate": source and output, alignment, the decoder step by step, the beam's tree. */
 
 import { make, fill } from "../../core/dom.js";
-import { sentenceField, exampleList } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
 import { AlignmentPanel } from "./aligning.js";
 import { DecodingPanel } from "./decoding.js";
 import { BeamPanel } from "./beam.js";
@@ -17,8 +17,7 @@ class TranslateTab extends TabBase {
     this.beam = this.source.can("translate") ? new BeamPanel(context) : null;
     this.examples = make("div", {});
     root.append(
-      this.source.can("trace") ? sentenceField({ state: this.state, label: "Your sentence" }) : "",
-      this.examples,
+      this.source.can("trace") ? sentenceBar(sentenceField({ state: this.state }), this.examples) : "",
       this.output,
       make("div", { class: "side-by-side" }, this.alignment.element, this.decoding.element),
       this.beam?.element ?? "",

@@ -2,7 +2,7 @@
 
 import { make, fill } from "../../core/dom.js";
 import { beside, panel } from "../../parts/panel.js";
-import { sentenceField, exampleList } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
 import { offerSaves } from "../../saving/save.js";
 import { slider, button } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
@@ -66,8 +66,6 @@ class WriteTab extends TabBase {
     this.told = make("p", { class: "told" });
     fill(
       text.body,
-      canType && sentenceField({ state: this.state, label: "Your sentence" }),
-      this.examples,
       make("p", {
         class: "hint",
         text: "Choose any word to see what the model expected after it. It reads only what stands before: later words are not there yet.",
@@ -91,7 +89,10 @@ class WriteTab extends TabBase {
       link: () => this.state.link(),
       announce: this.announce,
     });
-    root.append(make("div", { class: "side-by-side" }, text.element, next.element));
+    root.append(
+      canType ? sentenceBar(sentenceField({ state: this.state }), this.examples) : "",
+      make("div", { class: "side-by-side" }, text.element, next.element),
+    );
     return { text, next };
   }
 
