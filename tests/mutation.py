@@ -23,8 +23,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from xml.etree import ElementTree
+
+# Imported once, before the project is mutated, so that a fork does not import them again.
+import matplotlib  # noqa: F401
+import pytest
+import torch  # noqa: F401
 
 PROJECT = Path(__file__).parents[1]
 MODULES = "attention,cache,beam,batches,state,checkpoint_manager,folder"
@@ -146,24 +151,51 @@ def mutant_of(code: str, changed: str) -> Mutant:
 
 
 def passes(tests: list[Path], limit: float | None, *more: str) -> bool:
-    """Whether the tests pass within the limit; the first that fails ends them."""
+    """Whether the tests pass within the limit; the first that fails ends them.
+
+    They run in a fork of this process, which has imported the libraries but nothing of the project.
+    """
     shutil.rmtree(".hypothesis", ignore_errors=True)  # what one mutant has taught is not for the next
     options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", *more]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *map(str, tests)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
-    )
+    child = os.fork()
+    if not child:
+        _run_tests([*options, *map(str, tests)])
     try:
-        return process.wait(limit) == 0
-    except subprocess.TimeoutExpired:
-        return False
+        return _exit_code(child, limit) == 0
     finally:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # and all that the tests have started
-        process.wait()
+            os.killpg(child, signal.SIGKILL)  # and all that the tests have started
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child, 0)
+
+
+def _run_tests(arguments: list[str]) -> NoReturn:
+    """Run pytest in this process, silently and as a group of its own, and end the process."""
+    code = 1
+    try:
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        with Path(os.devnull).open("wb") as nothing:
+            for stream in (1, 2):
+                os.dup2(nothing.fileno(), stream)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        sys.path.insert(0, str(Path.cwd()))
+        for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
+            del sys.modules[name]
+        code = pytest.main(arguments)
+    finally:
+        os._exit(int(code))
+
+
+def _exit_code(child: int, limit: float | None) -> int | None:
+    """The exit code of a child; None after the limit."""
+    ends = None if limit is None else time.monotonic() + limit
+    while ends is None or time.monotonic() < ends:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    return None
 
 
 if __name__ == "__main__":

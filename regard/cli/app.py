@@ -26,6 +26,7 @@ from regard.cli import (
     doctor,
     evaluate,
     inspect,
+    lesson,
     read,
     studio,
     train,
@@ -36,8 +37,8 @@ from regard.errors import RegardError
 
 # In the order that help shows them.
 THEMES = (
-    demo, studio, train, translate, complete, read, inspect, evaluate, datastore, verify_resume, describe,
-    by_hand, bench, doctor,
+    demo, studio, lesson, train, translate, complete, read, inspect, evaluate, datastore, verify_resume,
+    describe, by_hand, bench, doctor,
 )  # fmt: skip
 
 app = typer.Typer(

@@ -1,0 +1,1 @@
+"""The lectures' claims as experiments, one module for each claim."""

@@ -1,0 +1,227 @@
+"""What a lesson is: a claim, an experiment with fixed settings, and a verdict computed from a threshold.
+
+A lesson is a subclass of Lesson. Its class variables state the claim and the experiment in words. Its fields
+are the settings of the experiment, thresholds included, so that they are fixed before a run. `control` gives
+the settings of an experiment in which the verdict must be the opposite. Loads no torch.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from regard.settings import Settings
+
+TEXTS = ("question", "variable", "measurement", "rule", "control_words")
+Say = Callable[[str], None]  # reports the progress of a run, one line at a time
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim holds, the words for it ("holds", "does not hold", "holds if ...") and the reason."""
+
+    holds: bool
+    reason: str
+    condition: str = ""
+
+    @property
+    def words(self) -> str:
+        """The verdict in words."""
+        if not self.holds:
+            return "does not hold"
+        return f"holds if {self.condition}" if self.condition else "holds"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers of a lesson as rows; a cell is a text or a number."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line or group of bars; low and high are the spread over seeds."""
+
+    name: str
+    x: tuple[Any, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart as data: lines, bars or a heat map.
+
+    kind         "lines", "bars" or "heat"
+    reference    a horizontal line with its label: chance, or the threshold
+    rows         labels of the rows of a heat map; `series` then has one Series for each row
+    """
+
+    title: str
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    kind: str = "lines"
+    log_x: bool = False
+    log_y: bool = False
+    reference: tuple[float, str] | None = None
+
+
+class See(NamedTuple):
+    """A place that shows the idea of a lesson: a sentence, a command, and the state of the studio's page."""
+
+    text: str
+    command: str = ""
+    studio: str = ""  # the query of the page's address
+
+
+class Spread(NamedTuple):
+    """Mean, lowest and highest value over seeds."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of one value per seed."""
+        return cls(float(np.mean(values)), float(np.min(values)), float(np.max(values)))
+
+    def write(self, form: str = ".2f") -> str:
+        """The mean with its range: 0.91 (0.89 to 0.94); without it where all digits are equal."""
+        mean, low, high = (f"{value:{form}}" for value in self)
+        return mean if mean == low == high else f"{mean} ({low} to {high})"
+
+
+def difference(first: Sequence[float], second: Sequence[float]) -> float:
+    """The difference of two means; 0 if it is smaller than the larger of the two ranges over seeds."""
+    gap = float(np.mean(first) - np.mean(second))
+    return gap if abs(gap) > max(np.ptp(first), np.ptp(second)) else 0.0
+
+
+def series(name: str, x: Sequence[Any], runs: Sequence[Sequence[float]]) -> Series:
+    """A line with its spread, from the values of every seed at every x."""
+    spreads = [Spread.of(values) for values in runs]
+    return Series(
+        name,
+        tuple(x),
+        tuple(one.mean for one in spreads),
+        tuple(one.low for one in spreads),
+        tuple(one.high for one in spreads),
+    )
+
+
+class Lesson(Settings):
+    """One claim of the lectures as an experiment; the fields are its settings."""
+
+    name: ClassVar[str]
+    lecture_rows: ClassVar[tuple[str, ...]]  # rows of docs/lectures.md
+    claim: ClassVar[str]
+    question: ClassVar[str]
+    variable: ClassVar[str]  # what is changed
+    measurement: ClassVar[str]
+    rule: ClassVar[str]  # when the claim holds, with the threshold
+    control_words: ClassVar[str]  # how the control differs
+    places: ClassVar[tuple[See, ...]] = ()
+
+    def text(self) -> dict[str, str]:
+        """The experiment in words, by the names of the class variables; a `setting` has its value."""
+        values = self.model_dump()
+
+        def with_value(name: re.Match[str]) -> str:
+            return f"{name[0]} ({values[name[1]]})" if name[1] in values else name[0]
+
+        return {name: re.sub(r"`(\w+)`", with_value, getattr(self, name)) for name in TEXTS}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_tuples(cls, values: Any) -> Any:
+        """Lists as tuples: TOML and JSON have only lists."""
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+    @abstractmethod
+    def measure(self, say: Say) -> dict[str, Any]:
+        """Run the experiment; the numbers, as JSON values."""
+
+    @abstractmethod
+    def judge(self, measured: dict[str, Any]) -> Verdict:
+        """Compare the numbers with the threshold."""
+
+    @abstractmethod
+    def control(self) -> Self:
+        """The same experiment with settings for which the verdict must be the opposite."""
+
+    @abstractmethod
+    def tables(self, measured: dict[str, Any]) -> list[Table]:
+        """The numbers that decide, and those that explain."""
+
+    @abstractmethod
+    def charts(self, measured: dict[str, Any]) -> list[Chart]:
+        """The figure of the lesson: one chart or several side by side."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run of a lesson's settings: the numbers and the verdict."""
+
+    settings: dict[str, Any]
+    measured: dict[str, Any]
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Result:
+    """The stored result of a lesson and of its control, with the machine that measured it."""
+
+    name: str
+    claim: str
+    experiment: Experiment
+    control: Experiment
+    seconds: float
+    date: str
+    machine: str
+    version: str
+    text: dict[str, str] = field(default_factory=dict)  # the experiment in words
+    places: list[See] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether the control has the opposite verdict."""
+        return self.experiment.verdict.holds != self.control.verdict.holds
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        values = asdict(self)
+        values["verdict"] = self.experiment.verdict.words
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Result:
+        """The result of `as_dict`."""
+        experiment, control = (
+            Experiment(one["settings"], one["measured"], Verdict(**one["verdict"]))
+            for one in (values["experiment"], values["control"])
+        )
+        tables = [
+            Table(one["title"], tuple(one["columns"]), tuple(map(tuple, one["rows"])))
+            for one in values["tables"]
+        ]
+        plain = ("name", "claim", "seconds", "date", "machine", "version", "text")
+        return cls(
+            **{name: values[name] for name in plain},
+            experiment=experiment,
+            control=control,
+            places=[See(*place) for place in values["places"]],
+            tables=tables,
+        )

@@ -1,0 +1,97 @@
+"""Tasks with known answers for small models: batches of ids, drawn from a random generator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.lessons.experiment import labelled_batch
+from regard.text.collate import LabelledBatch
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """Find the value of a key among pairs: a soft dictionary.
+
+    A row is a query followed by pairs. Each pair is one token that has a key and a value; the keys of a row
+    differ. The label is the value of the pair whose key is the query's.
+    """
+
+    keys: int = 16
+    values: int = 8
+    pairs: int = 8
+    rows: int = 64
+
+    @property
+    def vocabulary(self) -> int:
+        """Every pair of a key and a value, and every key as a query."""
+        return self.keys * self.values + self.keys
+
+    def draw(self, random: np.random.Generator) -> LabelledBatch:
+        """A batch of rows."""
+        keys = random.permuted(np.tile(np.arange(self.keys), (self.rows, 1)), axis=1)[:, : self.pairs]
+        values = random.integers(self.values, size=keys.shape)
+        chosen, every = random.integers(self.pairs, size=self.rows), np.arange(self.rows)
+        queries = self.keys * self.values + keys[every, chosen]
+        return labelled_batch(np.c_[queries, keys * self.values + values], values[every, chosen])
+
+
+@dataclass(frozen=True)
+class FirstOfTwo:
+    """Which of two tokens comes first, or how often each occurs: the first needs order, the second does not.
+
+    A row starts with id 0. Ids 1 and 2 are the two tokens, all others are filler.
+    """
+
+    length: int = 8
+    rows: int = 64
+    needs_order: bool = True
+    vocabulary: int = 12
+
+    def draw(self, random: np.random.Generator) -> LabelledBatch:
+        """A batch of rows; half of the labels are 1."""
+        ids = random.integers(3, self.vocabulary, size=(self.rows, self.length))
+        labels, every = random.integers(2, size=self.rows), np.arange(self.rows)
+        places = random.permuted(np.tile(np.arange(1, self.length), (self.rows, 1)), axis=1)[:, :3]
+        if self.needs_order:
+            first, second = places[:, :2].min(1), places[:, :2].max(1)
+            ids[every, first], ids[every, second] = 1 + labels, 2 - labels
+        else:
+            ids[every, places[:, 0]] = ids[every, places[:, 1]] = 1 + labels
+            ids[every, places[:, 2]] = 2 - labels
+        ids[:, 0] = 0
+        return labelled_batch(ids, labels)
+
+
+@dataclass(frozen=True)
+class MarkovText:
+    """Text in which each token is followed by one of few tokens, with known probabilities.
+
+    `entropy` is the lowest loss that a model of the past can reach, in nats per token.
+    """
+
+    vocabulary: int = 16
+    branches: int = 4
+    length: int = 24
+    rows: int = 32
+    seed: int = 1
+
+    @property
+    def entropy(self) -> float:
+        """ln of the number of equally likely next tokens."""
+        return float(np.log(self.branches))
+
+    def successors(self) -> np.ndarray:
+        """The possible next tokens of each token, V x branches."""
+        random = np.random.default_rng(self.seed)
+        return np.stack(
+            [random.permutation(self.vocabulary)[: self.branches] for _ in range(self.vocabulary)]
+        )
+
+    def draw_ids(self, random: np.random.Generator) -> np.ndarray:
+        """Rows of `length` + 1 ids."""
+        table, ids = self.successors(), [random.integers(self.vocabulary, size=self.rows)]
+        for _ in range(self.length):
+            ids.append(table[ids[-1], random.integers(self.branches, size=self.rows)])
+        return np.stack(ids, 1)
