@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from regard.inspection.render.html_export import Choice, save_page
 from regard.inspection.render.payload import Notes
 from regard.inspection.render.terminal import heat_of
 
+FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 COLUMNS = ("kind", "layer", "head", "query", "query_token", "key", "key_token", "weight")
 
 
@@ -69,13 +72,21 @@ def _save_table(record: Record, path: Path, choice: Choice) -> None:
 
 
 def _lines(record: Record, kind: str, layer: int, choice: Choice) -> Iterator[tuple[object, ...]]:
-    queries, keys = (side.labels(choice.words) for side in record.sides(kind))
+    queries, keys = ([*map(as_text_cell, side.labels(choice.words))] for side in record.sides(kind))
     for head in range(record.heads) if choice.head is None else [choice.head]:
         weights = record.attention(kind, layer, head, choice.words)
         for query, query_token in enumerate(queries):
             for key, key_token in enumerate(keys):
                 weight = np.format_float_positional(weights[query, key], trim="0")
                 yield kind, layer, head, query, query_token, key, key_token, weight
+
+
+def as_text_cell(text: str) -> str:
+    """A text for a cell of a table; one that a spreadsheet would take for a formula gets an apostrophe.
+
+    saving/save.js of the view has the same rule. Numbers are not texts.
+    """
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
 def _save_arrays(record: Record, path: Path, choice: Choice) -> None:

@@ -10,6 +10,8 @@ import { leafOf } from "./leaf.js";
 import { arraysOf, npzOf } from "./npz.js";
 import { settled } from "../core/work.js";
 
+const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 const SENTENCES = ".sentence-of, .reading, .story";
 const WAITING = "This is still on its way; it is saved when it is here.";
 const NOTHING = "There is nothing to save here yet.";
@@ -59,6 +61,15 @@ export function offerSaves(root, { announce = () => {}, onerror = announce, isTh
 /** A table as text for a spreadsheet. */
 export function asCsv({ columns, rows }) {
   return [columns, ...rows].map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
+}
+
+/**
+ * A text for a cell of a table; one that a spreadsheet would take for a formula gets an apostrophe.
+ *
+ * render/export.py has the same rule. Numbers are not texts.
+ */
+export function asTextCell(text) {
+  return FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text;
 }
 
 /** Give a blob to the person as a file. */
@@ -162,6 +173,6 @@ function serialised(drawing) {
 }
 
 function quoted(value) {
-  const text = String(value ?? "");
+  const text = typeof value === "string" ? asTextCell(value) : String(value ?? "");
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
