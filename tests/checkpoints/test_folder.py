@@ -22,7 +22,7 @@ from safetensors.numpy import load_file, save_file
 
 from regard.checkpoints import atomic_folders
 from regard.checkpoints.atomic_folders import new_folder, remove_leftovers, seal, write_json, write_tensors
-from regard.checkpoints.folder import load_model, load_weights, read_folder, save_model, stored_weights
+from regard.checkpoints.folder import copy_model, load_model, load_weights, read_folder, save_model, stored_weights
 from regard.checkpoints.untrusted_files import MappedWeights, check_manifest
 from regard.errors import CheckpointError
 from regard.model.config import ModelConfig
@@ -229,6 +229,16 @@ def test_an_existing_folder_is_replaced_only_when_asked(saved):
     save_model(saved, build_model(CONFIG), replace=True)
     assert contents(saved) != before
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
+
+
+def test_a_copied_model_replaces_the_one_before_it(saved, tmp_path):
+    other = save_model(tmp_path / "other", build_model(CONFIG))
+    for model in (saved, other):
+        copy_model(model, tmp_path / "copy")
+        files = contents(model).keys() - {"manifest.json"}
+        assert {name: contents(tmp_path / "copy")[name] for name in files} == {
+            name: contents(model)[name] for name in files
+        }
 
 
 # What strangers write

@@ -172,6 +172,13 @@ def test_a_hook_sees_what_was_generated_and_stops_the_row(fake, kind, settings):
     assert all(len(ids) >= 1 for ids in seen)
 
 
+@pytest.mark.parametrize(("kind", "settings"), [(Sampling, Constraints()), (Beam, BeamSettings())])
+def test_a_row_that_has_ended_is_not_shown_to_the_hook(fake, kind, settings):
+    ends = settings.changed(end=list(range(12)), max_length=9)
+    (answer,) = run(kind(fake(12)), [Request([1], ends, until=lambda ids: True)])
+    assert answer.best.reason == "end"
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [(Sampling, Constraints()), (Sampling, SamplingSettings(top_p=0.9)), (Beam, BeamSettings(n_best=2))],
