@@ -19,7 +19,7 @@ HEAD = """# Lessons
 
 Each lesson turns a claim of the lectures into an experiment. Its threshold is fixed in the code before the run, and a control must have the opposite verdict. This page is written by `python docs/lessons.py` from the results that the package stores.
 
-```
+```sh
 regard lesson                    # list the claims and their verdicts
 regard lesson order              # show a stored result
 regard lesson six-steps --run    # repeat the experiment

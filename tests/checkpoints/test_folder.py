@@ -22,7 +22,14 @@ from safetensors.numpy import load_file, save_file
 
 from regard.checkpoints import atomic_folders
 from regard.checkpoints.atomic_folders import new_folder, remove_leftovers, seal, write_json, write_tensors
-from regard.checkpoints.folder import copy_model, load_model, load_weights, read_folder, save_model, stored_weights
+from regard.checkpoints.folder import (
+    copy_model,
+    load_model,
+    load_weights,
+    read_folder,
+    save_model,
+    stored_weights,
+)
 from regard.checkpoints.untrusted_files import MappedWeights, check_manifest
 from regard.errors import CheckpointError
 from regard.model.config import ModelConfig
