@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from regard.demo.story.model_store import DemoFolder
+from regard.service.locations import find_location
 from regard.service.models import Entry, Models
 from regard.service.studio import make_studio
 
@@ -84,11 +85,11 @@ def newcomer(browser, tmp_path):
 
 def test_the_untrained_demo_is_trained_from_the_page(newcomer):
     newcomer.visit()
-    expect(newcomer.page.get_by_role("heading", name="The demo model is not trained yet")).to_be_visible()
+    expect(newcomer.page.get_by_role("heading", name="The model demo is not trained yet")).to_be_visible()
     newcomer.button("Train it now").click()
     bar = newcomer.page.get_by_role("progressbar", name="How far the training has come")
     expect(bar).to_be_visible()
-    expect(newcomer.page.get_by_role("heading", name="The demo model is being trained")).to_be_visible()
+    expect(newcomer.page.get_by_role("heading", name="The model demo is being trained")).to_be_visible()
     expect(newcomer.page.get_by_text(re.compile(f"of {STEPS}"))).to_be_visible(timeout=90_000)
     expect(newcomer.matrix.get_by_role("gridcell").first).to_be_attached(timeout=90_000)
     expect(newcomer.page.get_by_role("tab", name="Training")).to_be_visible()
@@ -99,3 +100,39 @@ def test_attention_by_hand_needs_no_model(newcomer):
     newcomer.page.get_by_role("tab", name="By hand").click()
     expect(newcomer.page.get_by_role("textbox", name="X, row 0, column 0")).to_be_visible()
     assert "By hand" in {tab for _, tab in walk(newcomer)}
+
+
+@pytest.fixture
+def two_models(browser, tmp_path, models):
+    """Somebody in front of a studio with a trained model and a demo that is not trained yet."""
+    untrained = Entry(
+        "demo-reverse", None, DemoFolder("demo-reverse", tmp_path / "reverse", SMALL, pairs=4000)
+    )
+    trained = Entry("translation", find_location(models["translation"]))
+    with (
+        serve_here(make_studio(Models([trained, untrained]))) as home,
+        visitor(browser, home) as (context, watch),
+    ):
+        yield Person(context.new_page(), home), watch
+
+
+def test_a_model_that_is_not_trained_offers_its_training_beside_one_that_is(two_models):
+    person, watch = two_models
+    person.inspect()
+    person.page.get_by_label("Model", exact=True).select_option("demo-reverse")
+    expect(
+        person.page.get_by_role("heading", name="The model demo-reverse is not trained yet")
+    ).to_be_visible()
+    expect(person.page.get_by_text("It translates small French sentences into English.")).to_be_visible()
+    person.settle()
+    before = len(watch.requests)
+    person.page.wait_for_timeout(1500)
+    assert len(watch.requests) == before, f"the page keeps asking: {watch.requests[before:][:5]}"
+    assert "".join(person.page.get_by_role("alert").all_inner_texts()) == ""
+    person.button("Train it now").click()
+    expect(person.page.get_by_role("heading", name="The model demo-reverse is being trained")).to_be_visible()
+    assert all("model=demo-reverse" in address for address in watch.requests if "/api/demo" in address)
+    person.button("Cancel the training").click()
+    expect(person.button("Train it now")).to_be_visible()
+    expect(person.page.locator(".toast:not(:empty)")).to_contain_text("The training is cancelled.")
+    expect(person.page.get_by_text("The training stopped")).to_have_count(0)

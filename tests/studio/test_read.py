@@ -59,6 +59,37 @@ def test_a_word_is_hidden_and_shown_again(gap, load):
     assert max(shown[:-1]) == pytest.approx(best.probability, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "masked"),
+    [
+        ("a cat and a dog", 3, "a cat and [MASK] dog"),
+        ("😀 a cat, a cat", -1, "😀 a cat, a [MASK]"),
+        ("The film was good. The film", 5, "The film was good. [MASK] film"),
+    ],
+)
+def test_the_chosen_word_is_hidden_and_no_other(person, text, word, masked):
+    person.visit(model="masked", text=text, tab="read").settle()
+    words = person.page.get_by_role("group", name="Words; choose one to hide it").get_by_role("button")
+    words.nth(word).click()
+    expect(person.field).to_have_value(masked)
+
+
+def test_what_is_filled_and_classified_follows_the_heads_that_are_off(person, inspect):
+    off = [("encoder", 0, 0), ("encoder", 0, 1), ("encoder", 1, 2)]
+    ablate = ",".join(".".join(map(str, head)) for head in off)
+    person.visit(model="masked", text=PARIS, tab="read", ablate=ablate).settle()
+    without, whole = inspect("masked", PARIS, ablate=off), inspect("masked", PARIS)
+    at = next(place for place, token in enumerate(whole.source.tokens) if token.special == "mask")
+    best, before = (np.sort(seen.probabilities[at])[::-1][:3] for seen in (without, whole))
+    assert not np.allclose(best, before, atol=1e-4)
+    shown = values(person.page.get_by_role("table", name="What stands in the gap").locator(".share-bar"))
+    assert shown[:3] == pytest.approx(best, abs=1e-5)
+    person.visit(model="classes", text=FILM, tab="read", ablate=ablate).settle()
+    logits = inspect("classes", FILM, ablate=off).recording.output.float().softmax(-1)
+    shown = values(person.page.get_by_role("table", name="Which class it is").locator(".share-bar"))
+    assert shown == pytest.approx(sorted(logits.flatten().tolist(), reverse=True), abs=1e-5)
+
+
 def test_a_text_is_classified(person, load):
     panel = person.visit(model="classes", text=FILM, tab="read").page.get_by_role("tabpanel")
     table = panel.get_by_role("table", name="Which class it is")

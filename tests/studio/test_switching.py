@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -68,6 +69,27 @@ def test_what_switching_off_does_is_said(person, load):
     before = load("translation").translate(CAT).text
     told = "It still writes the same." if text == before else f"It now writes: {text}"
     expect(said.get_by_text(told)).to_be_visible()
+
+
+def test_what_is_changed_is_said_on_every_tab_and_reset(person, load):
+    off = [("cross", 1, head) for head in range(4)] + [("encoder", 0, 1)]
+    row = [{"kind": "encoder", "layer": 1, "head": 1, "query": 4, "row": [1] + [0] * 8}]
+    ablate = ",".join(".".join(map(str, head)) for head in off)
+    changes = {"ablate": ablate, "interventions": json.dumps(row)}
+    person.visit(model="translation", text=CAT, second="The dog sleeps.", **changes).settle()
+    line = person.page.get_by_role("group", name="Active changes")
+    for name in person.page.get_by_role("tab").all_inner_texts():
+        person.open_tab(name)
+        expect(line).to_be_visible()
+        expect(line).to_contain_text("The model is changed: 5 heads off, 1 intervention.")
+    person.open_tab("Translate")
+    written = person.page.locator(".tab.translate .translation .output")
+    changed = written.inner_text()
+    line.get_by_role("button", name="Reset").click()
+    expect(line).to_be_hidden()
+    expect(written).to_have_text(load("translation").translate(CAT).text)
+    assert changed != load("translation").translate(CAT).text
+    expect(person.page).not_to_have_url(re.compile("ablate|interventions"))
 
 
 @pytest.fixture

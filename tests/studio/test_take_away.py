@@ -32,7 +32,7 @@ TABS = [
     dict(tab="read", model="classes", text="The film was good."),
     dict(tab="byhand"),
 ]
-STATUS = ".unseen[role=status]"
+TOAST = ".toast:not(:empty)"
 EMPTY_AT_FIRST = [each for each in TABS if each["tab"] not in ("inspect", "byhand")]
 
 
@@ -85,7 +85,8 @@ def test_a_link_reproduces_a_finding(opened, browser, studio):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=studio)
     opened.page.locator(".picture-matrix .matrix-stage").click(position=opened.cell(4, 1))
     opened.button("Copy a link to what is seen").locator("visible=true").click()
-    expect(page.get_by_role("status").filter(has_text="The link is copied.").first).to_be_attached()
+    expect(page.locator(TOAST)).to_have_text(re.compile("The link is copied."))
+    expect(page.locator(TOAST)).to_be_visible()
     link = page.evaluate("navigator.clipboard.readText()")
     shown = numbers(opened.matrix)
     cell = opened.matrix.get_by_role("gridcell", selected=True).inner_text()
@@ -157,7 +158,7 @@ def test_what_is_asked_for_before_it_is_there_comes_when_it_is(person, chosen, t
     for offer in offers.all():
         offer.locator("summary").click()
         offer.get_by_role("button", name=re.compile("as CSV$")).click()
-    expect(page.locator(STATUS)).to_have_text(re.compile("it is saved when it is here"))
+    expect(page.locator(TOAST)).to_have_text(re.compile("it is saved when it is here"))
     is_open.set()
     for route in held:
         route.continue_()
@@ -174,7 +175,19 @@ def test_nothing_is_saved_of_what_never_came(person):
     person.visit(tab="compare", model="translation", text=CAT, second=WIDE)
     person.page.get_by_label("Save difference map", exact=True).click()
     person.button("Save difference map as CSV").click()
-    expect(person.page.locator(STATUS)).to_have_text("There is nothing to save here yet.")
+    expect(person.page.locator(TOAST)).to_contain_text("There is nothing to save here yet.")
+
+
+def test_a_file_that_is_not_saved_is_said_until_the_message_is_closed(opened):
+    opened.page.route(
+        re.compile(r"/save\.npz"), lambda route: route.fulfill(status=503, json={"error": "disk full"})
+    )
+    opened.button("Save the sentence as npz").first.click()
+    message = opened.page.locator(TOAST)
+    expect(message).to_be_visible()
+    expect(message).to_contain_text("attention.npz is not saved: disk full")
+    opened.button("Close this message").click()
+    expect(message).to_have_count(0)
 
 
 def wait_for_vectors(person, tab):

@@ -98,6 +98,16 @@ class Side:
             words.append(Word(self._text_of(tokens), positions, tokens[0].special))
         return tuple(words)
 
+    def span(self, word: Word) -> tuple[int, int] | None:
+        """Where a word stands in the text, without the white space around it; None if it is not written."""
+        tokens = [self.tokens[position] for position in word.positions]
+        places = [(t.start, t.end) for t in tokens if t.start is not None and t.end is not None]
+        if not places:
+            return None
+        start, end = places[0][0], places[-1][1]
+        written = self.text[start:end]
+        return start + len(written) - len(written.lstrip()), end - len(written) + len(written.rstrip())
+
     def labels(self, words: bool = False) -> list[str]:
         """The labels of rows and columns."""
         return [part.text for part in (self.words if words else self.tokens)]

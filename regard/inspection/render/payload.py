@@ -184,7 +184,10 @@ def _sides_with_other(record: Record) -> list[tuple[Side, Side | None]]:
 
 
 def side_data(side: Side, other: Side | None = None, notes: Notes = NOTHING) -> dict[str, Any]:
-    """The tokens and words of a side; those that are not in the training text are not `known`."""
+    """The tokens and words of a side; those that are not in the training text are not `known`.
+
+    The span of a word counts the characters of the text.
+    """
     strange, glosses = notes.strange(side), notes.glosses(side, other)
     labels = labels_of(side)
     tokens = [
@@ -195,6 +198,7 @@ def side_data(side: Side, other: Side | None = None, notes: Notes = NOTHING) -> 
         {
             "text": labels[word.positions[0]] if word.special else word.text,
             "positions": list(word.positions),
+            "span": side.span(word),
             "special": word.special,
             "known": strange.isdisjoint(word.positions),
             "gloss": glosses.get(number),

@@ -2,6 +2,8 @@
 
 import { make, fill, adjust, uniqueId } from "./core/dom.js";
 import { UNCHANGED } from "./core/state.js";
+import { changesLine } from "./parts/changes.js";
+import { Toast } from "./parts/toast.js";
 import { DEMO } from "./tabs/demo/tab.js";
 import { INSPECT } from "./tabs/inspect/tab.js";
 import { LAYERS } from "./tabs/layers/tab.js";
@@ -15,7 +17,7 @@ import { BY_HAND } from "./tabs/by_hand/tab.js";
 /** The tabs in order. A new tab is one line here; see core/tab.js. */
 const TABS = [DEMO, INSPECT, LAYERS, COMPARE, TRANSLATE, WRITE, READ, TRAINING, BY_HAND];
 
-/** Builds the frame in root; `context` is what every tab is given: {state, source, trace, announce, fail, ...}. */
+/** Builds the frame in root; `context` is what every tab is given: {state, source, trace, announce, notify, ...}. */
 export class Shell {
   constructor(root, context, { isPage }) {
     this.root = root;
@@ -47,7 +49,7 @@ export class Shell {
     return this.models.find((model) => model.name === this.state.get("model"));
   }
 
-  /** Say something to a screen reader. */
+  /** Say to a screen reader what everybody else sees. */
   announce(sentence) {
     this.status.textContent = sentence;
   }
@@ -95,13 +97,16 @@ export class Shell {
       this.tools,
     );
     this.alert = make("div", { class: "alert", role: "alert" });
+    this.toast = new Toast();
+    const undone = () => this.toast.confirm("The model is as it was trained.");
+    const changes = this.context.source.can("trace") && changesLine(this.state, { undone });
     this.status = make("p", { class: "unseen", role: "status", "aria-live": "polite" });
     this.body = make(this.isPage ? "main" : "div", { class: "main", id: uniqueId("main"), tabindex: "-1" }, this.alert);
     const skip = this.isPage && make(
       "a",
       { class: "skip", href: `#${this.body.id}`, text: "Skip to the picture", onclick: (event) => this.skip(event) },
     );
-    fill(this.root, skip, header, this.body, this.status);
+    fill(this.root, skip, header, this.body, changes, this.status, this.toast.element);
   }
 
   skip(event) {

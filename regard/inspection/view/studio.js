@@ -4,6 +4,7 @@ import { State } from "./core/state.js";
 import { LiveSource } from "./core/source.js";
 import { KeptSource } from "./core/kept.js";
 import { Tracing } from "./core/tracing.js";
+import { isReady } from "./core/tab.js";
 import { Shell } from "./shell.js";
 import { themeSwitch } from "./core/theme.js";
 import { Tour } from "./tour/tour.js";
@@ -22,11 +23,15 @@ export function start(root, source, { address = true, values = {} } = {}) {
   /** @type {any} */
   const context = { state, source };
   const fail = (error) => shell.fail(error);
-  const onbusy = (isBusy) => shell.busy(isBusy);
-  context.trace = new Tracing(source, state, { onerror: fail, onbusy }); // hears of another model before any tab does
+  const reports = {
+    onerror: fail,
+    onbusy: (isBusy) => shell.busy(isBusy),
+    isReady: () => !!shell.model && isReady(shell.model),
+  };
+  context.trace = new Tracing(source, state, reports); // hears of another model before any tab does
   const shell = new Shell(root, context, { isPage: address });
   context.announce = (sentence) => shell.announce(sentence);
-  context.fail = fail;
+  context.notify = shell.toast;
   context.model = () => shell.model;
   if (source.can("trace")) shell.tools.append(new Tour(root, context).opener);
   shell.tools.append(themeSwitch(root));
@@ -55,7 +60,7 @@ async function begin(shell, { state, source, trace }) {
   shell.offer(models);
   trace.end?.();
   trace.end = trace.follow();
-  if (model.state === "ready") trace.askFor();
+  trace.askFor();
 }
 
 async function firstText(source, model) {

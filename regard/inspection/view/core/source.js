@@ -139,6 +139,10 @@ export class LiveSource extends Source {
     return this.post(`demo?model=${encodeURIComponent(model)}`, {});
   }
 
+  cancelDemo(model) {
+    return this.post(`demo/cancel?model=${encodeURIComponent(model)}`, {});
+  }
+
   /** Where the server gives a file of this trace; choice: {kind, layer, head, words}. */
   saveAddress(id, ending, choice = {}) {
     const chosen = Object.entries(choice).filter(([, value]) => value !== null && value !== undefined);

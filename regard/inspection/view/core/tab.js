@@ -20,13 +20,13 @@ export function isReady(model) {
 
 /** What every tab takes from the frame; a tab extends this class with show() and hide(). */
 export class TabBase {
-  constructor({ state, source, trace, model, announce, fail }) {
+  constructor({ state, source, trace, model, announce, notify }) {
     this.state = state;
     this.source = source;
     this.trace = trace;
     this.model = model;
     this.announce = announce;
-    this.fail = fail;
+    this.notify = notify;
     this.isShown = false;
   }
 }

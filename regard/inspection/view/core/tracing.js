@@ -16,12 +16,16 @@ export class Tracing {
   /**
    * @param {any} source
    * @param {any} state
-   * @param {{ onerror?: (error: Error | null) => void, onbusy?: (isBusy: boolean) => void }} reports
+   * @param {object} reports
+   * @param {(error: Error | null) => void} [reports.onerror]
+   * @param {(isBusy: boolean) => void} [reports.onbusy]
+   * @param {() => boolean} [reports.isReady] whether the model can answer; one that is not trained is not asked
    */
-  constructor(source, state, { onerror = () => {}, onbusy = () => {} } = {}) {
+  constructor(source, state, { onerror = () => {}, onbusy = () => {}, isReady = () => true } = {}) {
     this.source = source;
     this.state = state;
     this.onbusy = onbusy;
+    this.isReady = isReady;
     this.current = null;
     this.request = null;
     this.listeners = new Set();
@@ -66,7 +70,7 @@ export class Tracing {
     this.callOff?.();
     this.callOff = null;
     const request = requestOf(this.state);
-    if (request) this.ask(request);
+    if (request && this.isReady()) this.ask(request);
   }
 
   /** Forget the sentence, as when another model is chosen. */
@@ -76,6 +80,7 @@ export class Tracing {
     this.waiting = null;
     this.underWay = null;
     this.requests.stop();
+    this.onbusy(false);
     this.current = null;
   }
 

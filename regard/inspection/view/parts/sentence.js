@@ -37,8 +37,23 @@ export function sentenceBar(field, ...tools) {
   return make("div", { class: "sentence-bar" }, field, make("div", { class: "sentence-tools" }, tools));
 }
 
-/** Sentences to begin with: a list to choose from that puts one into the field. */
-export function exampleList({ state, name = "text", examples }) {
+/** The model's sentences to begin with; show(most) whenever a tab is opened. A saved file has none. */
+export class Examples {
+  constructor({ state, source, model }) {
+    this.state = state;
+    this.source = source;
+    this.model = model;
+    this.element = make("div", { class: "examples-room" });
+  }
+
+  show(most = Infinity) {
+    const examples = this.source.can("trace") ? this.model().examples.slice(0, most) : [];
+    fill(this.element, examples.length > 0 && exampleList(this.state, examples));
+  }
+}
+
+// A list to choose from that puts a sentence into the field.
+function exampleList(state, examples) {
   const choice = make("select", { "aria-label": "Examples" });
   fill(
     choice,
@@ -46,7 +61,7 @@ export function exampleList({ state, name = "text", examples }) {
     examples.map((text, place) => make("option", { value: place, text })),
   );
   choice.addEventListener("change", () => {
-    if (choice.value !== "") state.set({ [name]: examples[choice.value], query: null, key: null }, { push: true });
+    if (choice.value !== "") state.set({ text: examples[choice.value], query: null, key: null }, { push: true });
     choice.value = "";
   });
   return make("div", { class: "examples" }, choice);

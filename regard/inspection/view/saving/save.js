@@ -9,6 +9,7 @@ import { make } from "../core/dom.js";
 import { leafOf } from "./leaf.js";
 import { arraysOf, npzOf } from "./npz.js";
 import { settled } from "../core/work.js";
+import { foldedTable } from "../parts/table.js";
 
 const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
@@ -17,31 +18,29 @@ const WAITING = "This is still on its way; it is saved when it is here.";
 const NOTHING = "There is nothing to save here yet.";
 
 /**
- * Buttons for what there is; of all these, only a name and a table must be.
+ * Buttons for what there is; of all these, only a name and a table must be. `context` is what every tab is given.
  *
  * name                 what the buttons and files are called
  * title                what stands above the picture on a page of its own, where it is not the card's heading
  * canvas, svg, table   functions that give a canvas (or null: then the svg is drawn on one), an svg, {columns, rows}
  * arrays               a function that gives what an npz holds, where it is not what the table says
  * address              a function from an ending ("npz", "html") to where the server gives that file, or null
- * link                 a function that gives the address of what is seen, or null
  * isThere              a function that says whether there is a picture yet; a file asked for before comes when there is
- * announce, onerror    what hears that something was done, and what went wrong
  */
-export function offerSaves(root, { announce = () => {}, onerror = announce, isThere = () => true, ...picture }) {
-  const { name, canvas, svg, table, arrays, address, link } = picture;
+export function offerSaves(root, { state, notify }, { isThere = () => true, ...picture }) {
+  const { name, canvas, svg, table, arrays, address } = picture;
   const list = make("ul", { class: "saves" });
   const isDrawn = () => isThere() && !root.closest(".is-blank, .is-empty");
   const offer = (text, label, work) => {
     const onclick = () => attempt(async () => {
-      if (!isDrawn()) await arrival(root, isDrawn, announce);
-      await work();
-    }, onerror);
+      if (!isDrawn()) await arrival(root, isDrawn, notify);
+      notify.confirm(await work());
+    }, notify);
     list.append(make("li", {}, make("button", { type: "button", class: "quiet", text, "aria-label": label, onclick })));
   };
   const offerFile = (text, ending, work) => {
     if (!address?.(ending)) return offer(text, `Save ${name} as ${text}`, work);
-    return offer(text, `Save the sentence as ${text}`, () => visit(address(ending), `${fileName(name)}.${ending}`));
+    return offer(text, `Save the sentence as ${text}`, () => saveFrom(address(ending), `${fileName(name)}.${ending}`));
   };
   const png = () => {
     const drawn = canvas?.();
@@ -52,10 +51,19 @@ export function offerSaves(root, { announce = () => {}, onerror = announce, isTh
   offer("CSV", `Save ${name} as CSV`, () => saveCsv(name, table()));
   offerFile("npz", "npz", () => saveNpz(name, arrays?.() ?? arraysOf(table())));
   offerFile("HTML", "html", () => saveLeaf(name, { ...told(root, picture), drawing: svg?.(), table: table() }));
-  if (link?.()) offer("Link", "Copy a link to what is seen", () => copyLink(link(), announce));
+  if (state.link()) offer("Link", "Copy a link to what is seen", () => copyLink(state.link()));
   root.append(
     make("details", { class: "save" }, make("summary", { text: "Save", "aria-label": `Save ${name}` }), list),
   );
+}
+
+/** The table and the files of a matrix, in the foot of its card; gives the table, which is to be refreshed. */
+export function offerMatrix(foot, context, { matrix, caption, ...picture }) {
+  const table = foldedTable({ caption, give: () => matrix.table() });
+  foot.append(table);
+  const files = { canvas: () => matrix.canvas(), svg: () => matrix.svg(), table: () => matrix.table() };
+  offerSaves(foot, context, { ...files, ...picture });
+  return table;
 }
 
 /** A table as text for a spreadsheet. */
@@ -72,11 +80,12 @@ export function asTextCell(text) {
   return FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text;
 }
 
-/** Give a blob to the person as a file. */
+/** Give a blob to the person as a file; what there is to say about it. */
 export function download(blob, name) {
   const address = URL.createObjectURL(blob);
-  visit(address, name);
+  make("a", { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  return `Saved as ${name}.`;
 }
 
 /** A name that every system takes. */
@@ -85,16 +94,16 @@ export function fileName(name) {
   return plain.slice(0, 60) || "picture";
 }
 
-async function attempt(work, onerror) {
+async function attempt(work, notify) {
   try {
     await work();
   } catch (error) {
-    onerror(error.message);
+    notify.fail(error);
   }
 }
 
-async function arrival(root, isDrawn, announce) {
-  announce(WAITING);
+async function arrival(root, isDrawn, notify) {
+  notify.confirm(WAITING);
   await settled(root);
   if (!isDrawn()) throw new Error(NOTHING);
 }
@@ -112,15 +121,18 @@ function told(root, { name, title }) {
   return { title: title ?? text("h2, h3") ?? name, read, said: text(SENTENCES) };
 }
 
-function visit(address, name) {
-  const anchor = make("a", { href: address, download: name });
-  anchor.click();
+async function saveFrom(address, name) {
+  const answer = await fetch(address).catch(() => null);
+  if (!answer) throw new Error(`${name} is not saved: the studio does not answer; is \`regard studio\` still running?`);
+  if (answer.ok) return download(await answer.blob(), name);
+  const { error = `the studio answered ${answer.status}` } = await answer.json().catch(() => ({}));
+  throw new Error(`${name} is not saved: ${error}`);
 }
 
 async function savePng(name, canvas) {
   const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
   if (!blob) throw new Error("The browser could not make a PNG of this; save the CSV.");
-  download(blob, `${fileName(name)}.png`);
+  return download(blob, `${fileName(name)}.png`);
 }
 
 async function savePngOfSvg(name, drawing) {
@@ -133,33 +145,33 @@ async function savePngOfSvg(name, drawing) {
     canvas.width = 2 * image.width;
     canvas.height = 2 * image.height;
     canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-    await savePng(name, canvas);
+    return await savePng(name, canvas);
   } finally {
     URL.revokeObjectURL(address);
   }
 }
 
 function saveSvg(name, drawing) {
-  download(new Blob([serialised(drawing)], { type: "image/svg+xml" }), `${fileName(name)}.svg`);
+  return download(new Blob([serialised(drawing)], { type: "image/svg+xml" }), `${fileName(name)}.svg`);
 }
 
 function saveCsv(name, table) {
   // The mark at the start lets spreadsheets read the accents.
-  download(new Blob(["\uFEFF", asCsv(table)], { type: "text/csv;charset=utf-8" }), `${fileName(name)}.csv`);
+  return download(new Blob(["\uFEFF", asCsv(table)], { type: "text/csv;charset=utf-8" }), `${fileName(name)}.csv`);
 }
 
 function saveNpz(name, arrays) {
-  download(new Blob([npzOf(arrays)], { type: "application/octet-stream" }), `${fileName(name)}.npz`);
+  return download(new Blob([npzOf(arrays)], { type: "application/octet-stream" }), `${fileName(name)}.npz`);
 }
 
 function saveLeaf(name, picture) {
-  download(new Blob([leafOf(picture)], { type: "text/html;charset=utf-8" }), `${fileName(name)}.html`);
+  return download(new Blob([leafOf(picture)], { type: "text/html;charset=utf-8" }), `${fileName(name)}.html`);
 }
 
-async function copyLink(link, announce) {
+async function copyLink(link) {
   try {
     await navigator.clipboard.writeText(link);
-    announce("The link is copied.");
+    return "The link is copied.";
   } catch {
     throw new Error("The browser did not allow copying; take the link from the address bar.");
   }

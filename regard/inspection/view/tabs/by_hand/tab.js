@@ -23,9 +23,9 @@ const GIVEN = {
 
 /** Attention by hand; needs no model. */
 class ByHandTab {
-  constructor(root, { state, announce }) {
+  constructor(root, { state, notify }) {
     this.state = state;
-    this.announce = announce;
+    this.notify = notify;
     this.before = null;
     this.build(root);
     state.on(["example", "cells", "rules"], () => this.isShown && this.follow());
@@ -76,13 +76,11 @@ class ByHandTab {
       ),
       this.steps,
     );
-    offerSaves(this.saves, {
+    offerSaves(this.saves, this, {
       name: "attention by hand",
       svg: () => drawingOf(this.worked),
       table: () => linesOf(this.worked),
       arrays: () => matricesOf(this.worked),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
   }
 

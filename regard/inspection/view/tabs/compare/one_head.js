@@ -12,19 +12,17 @@ const COLUMNS = ["word", "first", "second", "change"];
 
 /** The panel; show(change, labels, watched) as often as needed. */
 export class CompareOne {
-  constructor({ state, announce, onopen }) {
+  constructor(context, { onopen }) {
     this.card = panel({ title: "One head", class: "compare-one" });
     const { element, heading, body, foot } = this.card;
     this.element = element;
     this.heading = heading;
     this.room = make("div", {});
     body.append(this.room, make("div", { class: "buttons" }, button("Open this head in Inspect", onopen)));
-    offerSaves(foot, {
+    offerSaves(foot, context, {
       name: "one head in both sentences",
       isThere: () => !!this.change,
       table: () => this.table(),
-      link: () => state.link(),
-      announce,
     });
   }
 

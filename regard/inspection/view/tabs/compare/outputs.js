@@ -16,8 +16,8 @@ const CAPTIONS = {
 
 /** The panel; show(answer) as often as needed. */
 export class CompareOutputs {
-  constructor({ model, state, announce }) {
-    this.model = model;
+  constructor(context) {
+    this.model = context.model;
     this.rows = null;
     this.card = panel({ title: "What the model makes of them", class: "compare-outputs" });
     const { element, body, foot } = this.card;
@@ -25,12 +25,10 @@ export class CompareOutputs {
     this.outputs = make("div", { class: "outputs" });
     this.next = make("div", {});
     body.append(this.outputs, this.next);
-    offerSaves(foot, {
+    offerSaves(foot, context, {
       name: "what the model makes of them",
       isThere: () => !!this.rows,
       table: () => this.table(),
-      link: () => state.link(),
-      announce,
     });
   }
 

@@ -78,7 +78,7 @@ class CompareTab extends TabBase {
       this.words,
     );
     this.outputs = new CompareOutputs(this);
-    this.one = new CompareOne({ state: this.state, announce: this.announce, onopen: () => this.open() });
+    this.one = new CompareOne(this, { onopen: () => this.open() });
     const map = this.buildMap();
     root.append(
       sentences,
@@ -110,15 +110,13 @@ class CompareTab extends TabBase {
     this.matrix.onpin = ({ row }) => this.choose(row ?? this.chosen);
     map.body.append(this.kinds, this.saying, room, this.legend, this.all.root);
     map.foot.append(foldedTable({ caption: "Every head, ranked by how much its attention moved", give: () => this.ranking() }));
-    offerSaves(map.foot, {
+    offerSaves(map.foot, this, {
       name: "difference map",
       isThere: () => !!this.answer,
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.ranking(),
       arrays: () => this.rows(),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
     return map;
   }
@@ -180,7 +178,7 @@ class CompareTab extends TabBase {
       this.watched,
       this.isCausal,
       headName(changes[0]),
-    );
+    ) + (this.trace.conditions.interventions.length ? " Both sentences are read without the interventions." : "");
     this.matrix.show({
       rows: this.shown.map(this.matrix.root.clientWidth < 480 ? shorterName : shortName),
       columns: this.labels(),

@@ -1,32 +1,39 @@
 /** The demo model where nobody has trained it yet: a button that does, and how far it has come. */
 
-import { make, fill } from "../../core/dom.js";
+import { make } from "../../core/dom.js";
 import { button } from "../../parts/controls.js";
 import { panel } from "../../parts/panel.js";
 import { PanelRequests } from "../../core/requests.js";
 import { LossCurve } from "../../pictures/curve.js";
 import { isReady } from "../../core/tab.js";
 
-const PAUSE = 1000;
-const ABOUT =
-  "It translates small English sentences into French, learns from sentences that a grammar makes, and is " +
-  "trained on this machine. Nothing is fetched from anywhere. Meanwhile “By hand” works without a model.";
-const UNTRAINED = "The demo model is not trained yet";
-const IN_TRAINING = "The demo model is being trained";
+const PAUSE = 1000; // milliseconds between two looks at the training
+const LONG = 5 * PAUSE; // and after an error
+const ABOUT = {
+  demo: "It translates small English sentences into French.",
+  "demo-reverse": "It translates small French sentences into English.",
+  "demo-language-model": "It continues small English sentences.",
+};
+const LEARNS =
+  "It learns from sentences that a grammar makes, and is trained on this machine. Nothing is fetched from anywhere. " +
+  "Meanwhile “By hand” works without a model.";
 
 /** The panel, a tab of its own; `reload` is called once the model can be used. */
 class DemoPanel {
   constructor(root, context) {
-    this.announce = context.announce;
+    this.notify = context.notify;
     this.reload = context.reload;
     this.model = context.model;
+    this.reloadedAt = -Infinity;
+    this.about = make("p", {});
     this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
     this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
-    this.starter = button("Train it now", () => this.begin(), { class: "primary" });
+    this.starter = button("Train it now", () => this.begin(), { class: "primary", hidden: true });
+    this.canceller = button("Cancel the training", () => this.cancel(), { hidden: true });
     this.room = make("div", { class: "demo-curve", hidden: true });
     this.curve = new LossCurve(this.room);
-    this.card = panel({ title: UNTRAINED, class: "demo-panel" });
-    this.card.body.append(make("p", { text: ABOUT }), this.starter, this.bar, this.saying, this.room);
+    this.card = panel({ title: "A model that is not trained yet", class: "demo-panel" });
+    this.card.body.append(this.about, this.starter, this.bar, this.saying, this.canceller, this.room);
     this.requests = new PanelRequests(context, { name: "demo", cards: [this.card], subject: () => null });
     document.addEventListener("visibilitychange", () => this.isShown && this.poll());
     root.append(this.card.element);
@@ -44,12 +51,25 @@ class DemoPanel {
     this.requests.stop();
   }
 
-  async begin() {
-    this.starter.disabled = true;
+  begin() {
+    return this.act((ask, name) => ask.trainDemo(name), "The training begins.");
+  }
+
+  cancel() {
+    return this.act((ask, name) => ask.cancelDemo(name), "The training is cancelled.");
+  }
+
+  async act(request, told) {
+    clearTimeout(this.timer);
     const { name } = this.model();
-    await this.requests.run((ask) => ask.trainDemo(name), () => this.announce("The training begins."));
-    this.starter.disabled = false;
-    await this.poll();
+    const isDone = await this.requests.run((ask) => request(ask, name), () => this.notify.confirm(told));
+    if (isDone) await this.poll();
+    else this.pollAfter(LONG);
+  }
+
+  pollAfter(pause) {
+    clearTimeout(this.timer);
+    if (this.isShown) this.timer = setTimeout(() => this.poll(), pause);
   }
 
   async poll() {
@@ -62,28 +82,35 @@ class DemoPanel {
       const progress = demo.state === "learning" ? await ask.progress(name).catch(() => null) : null;
       return { demo, progress };
     };
-    const isDrawn = await this.requests.run(load, ({ demo, progress }) => this.draw(demo, progress));
-    if (!isDrawn && this.isShown) this.timer = setTimeout(() => this.poll(), 5 * PAUSE);
+    const isDrawn = await this.requests.run(load, ({ demo, progress }) => this.draw(name, demo, progress));
+    if (!isDrawn) this.pollAfter(LONG);
   }
 
-  draw(demo, progress) {
+  draw(name, demo, progress) {
+    if (demo.state === "ready") {
+      this.finish(name);
+      return;
+    }
     const isLearning = demo.state === "learning";
+    this.card.heading.textContent = `The model ${name} is ${isLearning ? "being trained" : "not trained yet"}`;
+    this.about.textContent = `${ABOUT[name] ?? ""} ${LEARNS}`.trim();
     this.room.hidden = !progress || progress.steps.length < 2;
     if (!this.room.hidden) this.curve.show(progress, null);
-    this.card.heading.textContent = isLearning ? IN_TRAINING : UNTRAINED;
-    this.starter.hidden = isLearning || demo.state === "ready";
-    this.bar.hidden = !isLearning;
+    this.starter.hidden = isLearning;
+    this.canceller.hidden = this.bar.hidden = !isLearning;
     this.bar.value = demo.steps ? demo.step / demo.steps : 0;
-    fill(
-      this.saying,
-      demo.error ? `The training stopped: ${demo.error}` : isLearning ? progressOf(demo) : "It takes some minutes of this machine's time.",
-    );
-    if (isLearning) this.timer = setTimeout(() => this.poll(), PAUSE);
-    if (demo.state === "ready") {
-      this.hide();
-      this.announce("The demo model is trained.");
-      this.reload();
-    }
+    const untrained = demo.error ? `The training stopped: ${demo.error}` : "It takes some minutes of this machine's time.";
+    this.saying.textContent = isLearning ? progressOf(demo) : untrained;
+    if (isLearning) this.pollAfter(PAUSE);
+  }
+
+  // Where the list of models still calls it untrained, it is read again after a while and not at once.
+  finish(name) {
+    if (performance.now() - this.reloadedAt < LONG) return this.pollAfter(LONG);
+    this.reloadedAt = performance.now();
+    this.hide();
+    this.notify.confirm(`The model ${name} is trained.`);
+    return this.reload();
   }
 }
 

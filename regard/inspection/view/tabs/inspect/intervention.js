@@ -21,7 +21,7 @@ export class InterventionPanel {
   constructor(root, context) {
     this.state = context.state;
     this.source = context.source;
-    this.announce = context.announce;
+    this.notify = context.notify;
     this.history = [];
     this.moved = 0;
     const card = this.build(root, context);
@@ -69,12 +69,10 @@ export class InterventionPanel {
       this.saying,
       this.table.element,
     );
-    offerSaves(foot, {
+    offerSaves(foot, context, {
       name: "intervention",
       isThere: () => !!this.words,
       table: () => this.table.table(),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
     root.append(element);
     return card;
@@ -267,7 +265,7 @@ export class InterventionPanel {
   reset() {
     this.change([], "reset");
     this.begin();
-    this.announce("All interventions are removed.");
+    this.notify.confirm("All interventions are removed.");
   }
 
   undo() {
@@ -275,6 +273,6 @@ export class InterventionPanel {
     this.control = null;
     this.state.set({ interventions: this.history.pop() });
     this.begin();
-    this.announce("The last intervention is undone.");
+    this.notify.confirm("The last intervention is undone.");
   }
 }

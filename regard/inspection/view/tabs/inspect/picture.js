@@ -29,7 +29,8 @@ const LATER =
 
 /** The panel in the middle of the page. */
 export class Picture {
-  constructor({ state, source, announce, fail, onhover, onpin, onisolate, onrelease, onhead, onswitch }) {
+  constructor(context, { onhover, onpin, onisolate, onrelease, onhead, onswitch }) {
+    const { state, source } = context;
     this.state = state;
     this.source = source;
     this.onhover = onhover;
@@ -57,7 +58,7 @@ export class Picture {
       this.why,
     );
     this.build({ onpin, onisolate, onrelease });
-    this.offer(announce, fail);
+    this.offer(context);
     state.on(["picture", "heads"], () => this.scene && this.show(this.scene, this.isolated));
   }
 
@@ -79,21 +80,18 @@ export class Picture {
     this.columns = new Columns(this.rooms.heads, { onhead: this.onhead });
   }
 
-  offer(announce, fail) {
+  offer(context) {
     const shown = () => ({ matrix: this.matrix, lines: this.lines, heads: this.columns })[this.shape];
     const table = () => (this.shape === "heads" ? this.columns : this.matrix).table();
     this.table = foldedTable({ caption: "The weights of this head", give: () => this.matrix.table() });
     this.card.foot.append(this.table);
-    offerSaves(this.card.foot, {
+    offerSaves(this.card.foot, context, {
       name: "attention",
       isThere: () => !!this.scene,
       canvas: () => shown().canvas?.() ?? null,
       svg: () => shown().svg(),
       table,
       address: (ending) => fileOf(this.source, this.scene, ending),
-      link: () => this.state.link(),
-      announce,
-      onerror: (sentence) => fail(new Error(sentence)),
     });
   }
 

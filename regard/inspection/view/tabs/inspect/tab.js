@@ -1,7 +1,7 @@
 /** Tab "Inspect": type a sentence; the words, the stack, one head large, one cell step by step. */
 
-import { make, fill, quoted } from "../../core/dom.js";
-import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
+import { make, quoted } from "../../core/dom.js";
+import { sentenceBar, sentenceField, Examples } from "../../parts/sentence.js";
 import { segments, choose, panel } from "../../parts/panel.js";
 import { Choice } from "../../core/choice.js";
 import { Readings } from "./readings.js";
@@ -43,10 +43,7 @@ class InspectTab extends TabBase {
 
   async show() {
     this.isShown = true;
-    fill(
-      this.examples,
-      this.source.can("trace") && exampleList({ state: this.state, examples: this.model().examples }),
-    );
+    this.examples.show();
     await this.refresh();
   }
 
@@ -64,7 +61,7 @@ class InspectTab extends TabBase {
   build() {
     const canType = this.source.can("trace");
     this.root.classList.add("is-empty"); // nothing is shown that would move when the first sentence is there
-    this.examples = make("div", { class: "examples-room" });
+    this.examples = new Examples(this);
     this.units = segments({
       label: "Tokens as",
       choices: [["words", "Words"], ["pieces", "Pieces"]],
@@ -85,7 +82,7 @@ class InspectTab extends TabBase {
     const sentence = make(
       "div",
       { role: "group", "aria-label": "Sentence" },
-      sentenceBar(field, this.examples, this.units),
+      sentenceBar(field, this.examples.element, this.units),
       this.readings.element,
       this.readings.notes,
     );
@@ -125,9 +122,7 @@ class InspectTab extends TabBase {
   }
 
   buildPicture() {
-    const { state, source, announce, fail } = this;
-    this.picture = new Picture({
-      state, source, announce, fail,
+    this.picture = new Picture(this.context, {
       onhover: (row, column, from) => this.hover(row, column, from),
       onpin: (row, column) => this.pinCell(row, column),
       onisolate: (row) => this.isolate(row),
@@ -139,12 +134,9 @@ class InspectTab extends TabBase {
   }
 
   offer(card, what) {
-    offerSaves(card.foot, {
+    offerSaves(card.foot, this, {
       address: (ending) => fileOf(this.source, this.scene, ending),
       ...what,
-      link: () => this.state.link(),
-      announce: this.announce,
-      onerror: (sentence) => this.fail(new Error(sentence)),
     });
   }
 

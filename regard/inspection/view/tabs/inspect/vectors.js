@@ -4,8 +4,7 @@ import { make, fill, quoted, digits } from "../../core/dom.js";
 import { Matrix } from "../../pictures/matrix.js";
 import { strips, magnitude } from "../../parts/strip.js";
 import { signedLegend } from "../../parts/legend.js";
-import { foldedTable } from "../../parts/table.js";
-import { offerSaves } from "../../saving/save.js";
+import { offerMatrix } from "../../saving/save.js";
 import { listOf } from "../../saving/npz.js";
 import { panel, segments, choose } from "../../parts/panel.js";
 import { PanelRequests } from "../../core/requests.js";
@@ -20,7 +19,6 @@ const NAMES = { embeddings: "Embeddings", positions: "Positions", sum: "Sum" };
 /** The panel; show(trace, side, position) draws the vectors of one side and one of its tokens. */
 export class Vectors {
   constructor(context) {
-    const { state, announce, fail } = context;
     this.shown = "positions";
     this.card = panel({ title: "Words as vectors", class: "vectors" });
     this.requests = new PanelRequests(context, { name: "vectors", cards: [this.card] });
@@ -43,19 +41,12 @@ export class Vectors {
       columnIdea: "soft",
     });
     this.matrix.onhover = (cell) => this.read(cell);
-    this.table = foldedTable({ caption: "The vectors of this sentence", give: () => this.matrix.table() });
-    this.card.foot.append(this.table);
-    const link = () => state.link();
-    offerSaves(this.card.foot, {
+    this.table = offerMatrix(this.card.foot, context, {
       name: "vectors",
       isThere: () => !!this.arrays,
-      canvas: () => this.matrix.canvas(),
-      svg: () => this.matrix.svg(),
-      table: () => this.matrix.table(),
+      matrix: this.matrix,
+      caption: "The vectors of this sentence",
       arrays: () => ({ tokens: listOf(this.tokens), ...this.arrays }),
-      link,
-      announce,
-      onerror: (sentence) => fail(new Error(sentence)),
     });
   }
 

@@ -43,18 +43,16 @@ export class FlowPanel {
     this.state.on(["measure", "flow", "queries"], () => this.refresh());
   }
 
-  offer({ announce }) {
+  offer(context) {
     this.folded = foldedTable({ caption: "The numbers of the chosen words", give: () => this.table() });
     this.card.foot.append(this.folded);
-    offerSaves(this.card.foot, {
+    offerSaves(this.card.foot, context, {
       name: "layer by layer",
       isThere: () => !!this.sheet,
       canvas: () => this.matrix.canvas(),
       svg: () => this.matrix.svg(),
       table: () => this.table(),
       arrays: () => ({ ...this.sheet.arrays, queries: listOf(this.rows), keys: listOf(this.columns) }),
-      link: () => this.state.link(),
-      announce,
     });
   }
 

@@ -15,7 +15,7 @@ const CELL = { width: 150, height: 24, left: 170, top: 30 };
 
 /** The panel; show({trace, lens, place}) as often as needed, onpick(place) when a position is chosen. */
 export class LensPanel {
-  constructor({ state, announce }, { onpick }) {
+  constructor(context, { onpick }) {
     this.onpick = onpick;
     this.card = panel({ title: "What each layer would write", class: "lens" });
     this.element = this.card.element;
@@ -33,14 +33,12 @@ export class LensPanel {
     this.card.body.append(this.saying, this.room, this.course);
     this.folded = foldedTable({ caption: "The likeliest word of every layer", give: () => this.table() });
     this.card.foot.append(this.folded);
-    offerSaves(this.card.foot, {
+    offerSaves(this.card.foot, context, {
       name: "logit lens",
       isThere: () => !!this.lens,
       svg: () => this.svg(),
       table: () => this.table(),
       arrays: () => this.lens.arrays,
-      link: () => state.link(),
-      announce,
     });
   }
 

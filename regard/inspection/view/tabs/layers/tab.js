@@ -1,11 +1,11 @@
 /** Tab "Layers": what each layer would write, where each layer looks, and why one word is written and not another. */
 
-import { make, fill } from "../../core/dom.js";
+import { make } from "../../core/dom.js";
 import { PanelRequests } from "../../core/requests.js";
 import { TabBase, isReady } from "../../core/tab.js";
 import { forkOf, likeliestRivals } from "../../core/rivals.js";
 import { choose, segments } from "../../parts/panel.js";
-import { exampleList, sentenceBar, sentenceField } from "../../parts/sentence.js";
+import { Examples, sentenceBar, sentenceField } from "../../parts/sentence.js";
 import { FlowPanel } from "./flow.js";
 import { ForcedOutput } from "./forcing.js";
 import { LensPanel } from "./lens.js";
@@ -28,7 +28,7 @@ class LayersTab extends TabBase {
 
   async show() {
     this.isShown = true;
-    fill(this.examples, exampleList({ state: this.state, examples: this.model().examples }));
+    this.examples.show();
     await this.refresh();
   }
 
@@ -38,7 +38,7 @@ class LayersTab extends TabBase {
   }
 
   build(root) {
-    this.examples = make("div", { class: "examples-room" });
+    this.examples = new Examples(this);
     this.units = segments({
       label: "Tokens as",
       choices: [["words", "Words"], ["pieces", "Pieces"]],
@@ -46,7 +46,7 @@ class LayersTab extends TabBase {
       onchoose: (unit) => this.state.set({ words: unit === "words" }),
     });
     root.append(
-      sentenceBar(sentenceField({ state: this.state, hint: "Type a sentence" }), this.examples, this.units),
+      sentenceBar(sentenceField({ state: this.state, hint: "Type a sentence" }), this.examples.element, this.units),
       this.forced.element,
       make("div", { class: "layers-grid" }, this.why.element, this.lens.element, this.flow.element),
     );

@@ -53,16 +53,14 @@ export class WhyPanel {
     return { root: make("div", { class: "choice" }, make("label", { for: id, text: label }), field), field };
   }
 
-  offer({ announce }) {
+  offer(context) {
     this.folded = foldedTable({ caption: "The share of each token, in nats", give: () => this.table() });
     this.card.foot.append(this.folded);
-    offerSaves(this.card.foot, {
+    offerSaves(this.card.foot, context, {
       name: "why this word",
       isThere: () => !!this.found,
       svg: () => this.svg(),
       table: () => this.table(),
-      link: () => this.state.link(),
-      announce,
     });
   }
 

@@ -2,14 +2,13 @@
 
 import { make, fill } from "../../core/dom.js";
 import { beside, panel } from "../../parts/panel.js";
-import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField, Examples } from "../../parts/sentence.js";
 import { choice } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
 import { Words } from "../../parts/words.js";
 import { Matrix } from "../../pictures/matrix.js";
 import { attentionLegend } from "../../parts/legend.js";
-import { foldedTable } from "../../parts/table.js";
-import { offerSaves } from "../../saving/save.js";
+import { offerMatrix, offerSaves } from "../../saving/save.js";
 import { shareTable, sharesSvg, tokenText } from "../../parts/share_table.js";
 import { average, rowsOf } from "../../core/alignment.js";
 import { PanelRequests } from "../../core/requests.js";
@@ -31,7 +30,7 @@ class ReadTab extends TabBase {
 
   async show() {
     this.isShown = true;
-    fill(this.examples, exampleList({ state: this.state, examples: this.model().examples.slice(0, 4) }));
+    this.examples.show(4);
     await this.refresh();
   }
 
@@ -42,24 +41,22 @@ class ReadTab extends TabBase {
   }
 
   build(root) {
-    this.examples = make("div", {});
+    this.examples = new Examples(this);
     this.words = new Chips("Words; choose one to hide it");
     this.hint = make("p", { class: "hint" });
     const answers = panel({ title: "What the model says", class: "read-answers" });
     this.answersHeading = answers.heading;
     this.answers = make("div", { class: "shares-room" });
     answers.body.append(this.answers);
-    offerSaves(answers.foot, {
+    offerSaves(answers.foot, this, {
       name: "what the model says",
       isThere: () => !!this.rows,
       svg: () => sharesSvg(this.answersHeading.textContent, this.rows),
       table: () => this.table(),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
     const looking = this.buildLooking();
     root.append(
-      sentenceBar(sentenceField({ state: this.state }), this.examples),
+      sentenceBar(sentenceField({ state: this.state }), this.examples.element),
       this.hint,
       this.words.element,
       make("div", { class: "side-by-side" }, answers.element, looking.element),
@@ -98,16 +95,12 @@ class ReadTab extends TabBase {
       map,
       attentionLegend(),
     );
-    looking.foot.append(foldedTable({ caption: "Each head's row for this place", give: () => this.matrix.table() }));
-    offerSaves(looking.foot, {
+    offerMatrix(looking.foot, this, {
       name: "what it looks at",
       isThere: () => !!this.names,
-      canvas: () => this.matrix.canvas(),
-      svg: () => this.matrix.svg(),
-      table: () => this.matrix.table(),
+      matrix: this.matrix,
+      caption: "Each head's row for this place",
       address: (ending) => this.fileOf(ending),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
     return looking;
   }
@@ -147,19 +140,19 @@ class ReadTab extends TabBase {
     return ask.can("classify") && this.model().output === "classes" ? this.tellClass(ask, trace) : [];
   }
 
-  async fillGaps(ask, { model, text }) {
-    const { masks } = await ask.fill({ model, text, top: TOP });
+  async fillGaps(ask, trace) {
+    const { masks } = await ask.fill({ ...this.trace.conditions, text: trace.text, top: TOP });
     const number = Math.min(this.gapNumber(), masks.length - 1);
     return masks[number].map(({ text: word, probability }) => ({
       label: tokenText(word),
       share: probability,
-      onclick: () => this.put(word, number),
+      onclick: () => this.put(trace, number, word.trim()),
       title: `Put ${tokenText(word)} into the gap`,
     }));
   }
 
-  async tellClass(ask, { model, text }) {
-    const { probabilities } = await ask.classify({ model, text });
+  async tellClass(ask, { text }) {
+    const { probabilities } = await ask.classify({ ...this.trace.conditions, text });
     return Object.entries(probabilities).map(([label, share]) => ({ label, share })).toSorted((a, b) => b.share - a.share);
   }
 
@@ -179,32 +172,29 @@ class ReadTab extends TabBase {
     return { columns: ["word", "probability"], rows: this.rows.map(({ label, share }) => [label, share]) };
   }
 
-  drawWords({ sides }) {
-    const { words } = sides.source;
+  drawWords({ sides: { source } }) {
+    const { words, text: sentence } = source;
     this.hint.textContent = this.isMasked ? "Choose a word to hide it; the model tells what could stand there." : "";
     const chips = this.isMasked ? words.filter(({ special }) => !special || special === "mask") : [];
-    this.words.show(chips.map((word, number) => {
+    this.words.show(chips.map((word) => {
       const isGap = word.special === "mask";
       const text = isGap ? this.gap : word.text;
       const name = isGap ? `${text}, a gap` : `Hide ${text}`;
-      return { text, name, kind: isGap ? "gap" : "", isDown: isGap, onclick: () => this.hideWord(chips, number) };
+      const onclick = () => !isGap && this.replace(sentence, word, this.gap);
+      return { text, name, kind: isGap ? "gap" : "", isDown: isGap, onclick };
     }));
   }
 
-  hideWord(chips, number) {
-    if (chips[number].special === "mask") return;
-    const before = chips.slice(0, number).filter(({ special, text }) => !special && text === chips[number].text).length;
-    this.state.set(
-      { text: replaceNth(this.state.get("text"), chips[number].text, before, this.gap), mask: null },
-      { push: true },
-    );
+  put({ sides: { source } }, number, text) {
+    const gaps = source.words.filter(({ special }) => special === "mask");
+    this.replace(source.text, gaps[number], text);
   }
 
-  put(word, number) {
-    this.state.set(
-      { text: replaceNth(this.state.get("text"), this.gap, number, word.trim()), mask: null },
-      { push: true },
-    );
+  /** Write something in the place of one word. */
+  replace(sentence, { span: [start, end] }, by) {
+    const letters = Array.from(sentence); // a span counts characters, of which some are two code units
+    const text = [...letters.slice(0, start), by, ...letters.slice(end)].join("");
+    this.state.set({ text, mask: null }, { push: true });
   }
 
   /** The tokens from which it can be seen: the gaps, or the sign that stands for the whole text. */
@@ -276,15 +266,6 @@ class ReadTab extends TabBase {
     const word = trace.sides.source.words[place];
     if (word.special === "mask") this.state.set({ mask: String(word.positions[0]) });
   }
-}
-
-function replaceNth(text, part, number, by) {
-  let at = -1;
-  for (let count = 0; count <= number; count++) {
-    at = text.indexOf(part, at + 1);
-    if (at < 0) return text;
-  }
-  return text.slice(0, at) + by + text.slice(at + part.length);
 }
 
 /** @type {import("../../core/tab.js").TabEntry} */

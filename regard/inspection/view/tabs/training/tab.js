@@ -7,7 +7,7 @@ import { button, choice } from "../../parts/controls.js";
 import { Matrix } from "../../pictures/matrix.js";
 import { attentionLegend } from "../../parts/legend.js";
 import { foldedTable } from "../../parts/table.js";
-import { offerSaves } from "../../saving/save.js";
+import { offerMatrix, offerSaves } from "../../saving/save.js";
 import { attentionTitle } from "../../parts/heads.js";
 import { resolve } from "../../core/choice.js";
 import { kindOf } from "../../core/tracing.js";
@@ -62,16 +62,12 @@ class TrainingTab extends TabBase {
       room,
       attentionLegend({ masked: true }),
     );
-    picture.foot.append(foldedTable({ caption: "Attention at the chosen checkpoint", give: () => this.matrix.table() }));
-    offerSaves(picture.foot, {
+    offerMatrix(picture.foot, this, {
       name: "attention in training",
       isThere: () => !!this.pictured,
-      canvas: () => this.matrix.canvas(),
-      svg: () => this.matrix.svg(),
-      table: () => this.matrix.table(),
+      matrix: this.matrix,
+      caption: "Attention at the chosen checkpoint",
       address: (ending) => this.fileOf(ending),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
     this.live = make("p", { class: "hint" });
     this.curve = new LossCurve(progress.body, { onpick: (step) => this.go(step) });
@@ -90,13 +86,11 @@ class TrainingTab extends TabBase {
       text: "Both are the plain cross-entropy, without label smoothing. Training has dropout and is measured before each update; validation has no dropout, and so it can lie lower.",
     }));
     progress.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
-    offerSaves(progress.foot, {
+    offerSaves(progress.foot, this, {
       name: "loss",
       isThere: () => !!this.progress,
       svg: () => this.curve.svg(),
       table: () => this.curve.table(),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
     this.slider = this.buildSlider();
     root.append(

@@ -14,7 +14,7 @@ import { average, bestHead, rowsOf, wordRows } from "../../core/alignment.js";
 /** The panel; show(trace) as often as needed. `output` is the line of the page that is drawn with it. */
 export class AlignmentPanel {
   constructor(context, output) {
-    const { state, source, announce } = context;
+    const { state, source } = context;
     this.state = state;
     this.output = output;
     this.source = source;
@@ -58,14 +58,12 @@ export class AlignmentPanel {
       onrelease: () => pin(this.pinned),
     });
     foot.append(foldedTable({ caption: label, give: () => this.matrix.table() }));
-    offerSaves(foot, {
+    offerSaves(foot, context, {
       name: "alignment",
       isThere: () => !!this.trace,
       svg: () => (this.linesRoom.hidden ? this.matrix : this.lines).svg(),
       table: () => this.matrix.table(),
       address: (ending) => this.fileOf(ending),
-      link: () => state.link(),
-      announce,
     });
     state.on(["alignment", "crosshead"], () => this.trace && this.draw());
   }

@@ -13,7 +13,7 @@ const FEW = 3;
 /** The panel; show(trace) asks for the tree of a trace's text. */
 export class BeamPanel {
   constructor(context) {
-    const { state, announce } = context;
+    const { state } = context;
     this.state = state;
     this.tracing = context.trace;
     const card = panel({ title: "The beam: several translations at once", class: "beam" });
@@ -51,13 +51,11 @@ export class BeamPanel {
     );
     this.tree = new Tree(room);
     foot.append(foldedTable({ caption: "All hypotheses of the beam", give: () => this.tree.table() }));
-    offerSaves(foot, {
+    offerSaves(foot, context, {
       name: "beam tree",
       isThere: () => !!this.answer,
       svg: () => this.tree.svg(),
       table: () => this.tree.table(),
-      link: () => state.link(),
-      announce,
     });
   }
 
@@ -88,7 +86,8 @@ export class BeamPanel {
     this.saying.textContent =
       `${tree.length - 1} hypotheses were tried, at most ${this.width} kept at a time and ${dropped} dropped. ` +
       "A score is the sum of log-probabilities; the rank score divides it by a power of the length, so that " +
-      "short ones do not win by being short.";
+      "short ones do not win by being short." +
+      `${this.tracing.conditions.interventions.length ? " The beam is searched without the interventions." : ""}`;
     this.tree.show(tree, this.all.box.checked ? Infinity : FEW);
     const line = ({ text, score, rank_score: ranked }) => make(
       "li",

@@ -41,13 +41,11 @@ export class DecodingPanel {
       room,
     );
     this.bars = new Distribution(body, { label: "The next word", most: 6 });
-    offerSaves(foot, {
+    offerSaves(foot, context, {
       name: "step of the decoder",
       isThere: () => !!this.bars.now,
       svg: () => this.bars.svg(),
       table: () => this.bars.full(),
-      link: () => state.link(),
-      announce,
     });
     state.on(["step", "crosshead"], () => this.trace && this.trace === context.trace.current && this.load());
   }

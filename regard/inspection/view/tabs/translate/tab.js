@@ -1,7 +1,7 @@
 /** Tab "Translate": source and output, alignment, the decoder step by step, the beam's tree. */
 
-import { make, fill } from "../../core/dom.js";
-import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
+import { make } from "../../core/dom.js";
+import { sentenceBar, sentenceField, Examples } from "../../parts/sentence.js";
 import { AlignmentPanel } from "./aligning.js";
 import { DecodingPanel } from "./decoding.js";
 import { BeamPanel } from "./beam.js";
@@ -15,9 +15,9 @@ class TranslateTab extends TabBase {
     this.alignment = new AlignmentPanel(context, this.output);
     this.decoding = new DecodingPanel(context);
     this.beam = this.source.can("translate") ? new BeamPanel(context) : null;
-    this.examples = make("div", {});
+    this.examples = new Examples(this);
     root.append(
-      this.source.can("trace") ? sentenceBar(sentenceField({ state: this.state }), this.examples) : "",
+      this.source.can("trace") ? sentenceBar(sentenceField({ state: this.state }), this.examples.element) : "",
       this.output,
       make("div", { class: "side-by-side" }, this.alignment.element, this.decoding.element),
       this.beam?.element ?? "",
@@ -28,13 +28,7 @@ class TranslateTab extends TabBase {
 
   async show() {
     this.isShown = true;
-    fill(
-      this.examples,
-      this.source.can("trace") && exampleList({
-        state: this.state,
-        examples: this.model().examples.slice(0, 4),
-      }),
-    );
+    this.examples.show(4);
     await this.draw();
   }
 

@@ -2,7 +2,7 @@
 
 import { make, fill } from "../../core/dom.js";
 import { beside, panel } from "../../parts/panel.js";
-import { sentenceBar, sentenceField, exampleList } from "../../parts/sentence.js";
+import { sentenceBar, sentenceField, Examples } from "../../parts/sentence.js";
 import { offerSaves } from "../../saving/save.js";
 import { slider, button } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
@@ -40,13 +40,7 @@ class WriteTab extends TabBase {
 
   async show() {
     this.isShown = true;
-    fill(
-      this.examples,
-      this.source.can("trace") && exampleList({
-        state: this.state,
-        examples: this.model().examples.slice(0, 4),
-      }),
-    );
+    this.examples.show(4);
     await this.refresh();
   }
 
@@ -61,7 +55,7 @@ class WriteTab extends TabBase {
     const text = panel({ title: "What is written", class: "write-text" });
     const next = panel({ title: "The next word", class: "write-next" });
     this.heading = next.heading;
-    this.examples = make("div", {});
+    this.examples = new Examples(this);
     this.chips = new Chips("Words; choose one to see what may follow it");
     this.told = make("p", { class: "told" });
     fill(
@@ -81,16 +75,14 @@ class WriteTab extends TabBase {
     );
     this.strip = make("div", {});
     next.body.append(this.strip, make("p", { class: "note", text: TEMPERATURE }));
-    offerSaves(next.foot, {
+    offerSaves(next.foot, this, {
       name: "next word",
       isThere: () => !!this.bars.now,
       svg: () => this.bars.svg(),
       table: () => this.bars.full(),
-      link: () => this.state.link(),
-      announce: this.announce,
     });
     root.append(
-      canType ? sentenceBar(sentenceField({ state: this.state }), this.examples) : "",
+      canType ? sentenceBar(sentenceField({ state: this.state }), this.examples.element) : "",
       make("div", { class: "side-by-side" }, text.element, next.element),
     );
     return { text, next };
