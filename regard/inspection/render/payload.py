@@ -198,7 +198,7 @@ def side_data(side: Side, other: Side | None = None, notes: Notes = NOTHING) -> 
         {
             "text": labels[word.positions[0]] if word.special else word.text,
             "positions": list(word.positions),
-            "span": side.span(word),
+            "span": list(span) if (span := side.span(word)) else None,
             "special": word.special,
             "known": strange.isdisjoint(word.positions),
             "gloss": glosses.get(number),

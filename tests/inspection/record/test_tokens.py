@@ -99,3 +99,14 @@ def test_a_word_in_pieces_is_found_as_a_whole(pieces):
     assert len(side.find("street")) > 1
     with pytest.raises(RegardError, match="no word 50 in the source"):
         side.find(50, words=True)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe", "character"])
+def test_a_word_knows_where_it_stands_in_the_text(kind):
+    text = "😀 a cat and a dog"
+    tokenizer = Tokenizer.train([text] * 3, kind=kind, vocabulary=300)
+    side = Side.of_text("source", tokenizer, text, last=[tokenizer.end])
+    spans = {side.span(word) for word in side.words if not word.special and word.text.strip("␣")}
+    assert {text[slice(*span)] for span in spans if span} >= {"a", "cat", "and", "dog"}
+    assert len([span for span in spans if span and text[slice(*span)] == "a"]) == 2
+    assert side.span(side.words[-1]) is None

@@ -57,6 +57,7 @@ def test_the_description_of_a_translation(words):
     }  # fmt: skip
     assert source["words"][-1] == {
         "text": "<end>", "positions": [len(seen.source) - 1], "special": "end", "known": True, "gloss": None,
+        "span": None,
     }  # fmt: skip
 
 
