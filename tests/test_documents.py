@@ -20,7 +20,9 @@ import pytest
 
 PROJECT = Path(__file__).parents[1]
 DOCUMENTS = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"(?:<!-- not run: ([^\n]+?) -->\n+)?^```(sh|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(
+    r"(?:<!-- not run: ([^\n]+?) -->\n+)?^```(sh|python|js [\w/.]+)\n(.*?)^```", re.DOTALL | re.MULTILINE
+)
 LIMIT = 600  # seconds for one snippet, on a machine that is busy with others
 QUICKER = re.compile(r"<!-- when tested: (.+?) -> (.+?) -->\n")
 
@@ -48,6 +50,8 @@ def read_snippets(page: str) -> list[Snippet]:
     for reason, kind, block in BLOCK.findall(quicker(page)):
         if kind == "python" and "<!-- run in order -->" in page:
             found.append(Snippet(kind, block, reason))
+        elif kind.startswith("js "):
+            found.append(Snippet("python", write_file(kind.removeprefix("js "), block), reason))
         elif kind == "python":
             programs.setdefault(reason, []).append(block)
         else:
@@ -55,6 +59,15 @@ def read_snippets(page: str) -> list[Snippet]:
             calls = (line for line in lines if line.split(" ")[0] in ("regard", "python"))
             found += [Snippet(kind, line, reason) for line in calls]
     return found + [Snippet("python", "\n".join(blocks), reason) for reason, blocks in programs.items()]
+
+
+def write_file(path: str, text: str) -> str:
+    """A program that writes a file which a page shows."""
+    return f"""from pathlib import Path
+file = Path({path!r})
+file.parent.mkdir(parents=True, exist_ok=True)
+file.write_text({text!r}, encoding="utf-8")
+"""
 
 
 def quicker(page: str) -> str:
@@ -122,6 +135,12 @@ def test_a_page_can_be_run_in_order():
     assert [snippet.text.strip() for snippet in read_snippets(page)] == ["regard doctor", "1\n\n2"]
     in_order = read_snippets(f"<!-- run in order -->\n{page}")
     assert [snippet.text.strip() for snippet in in_order] == ["1", "regard doctor", "2"]
+
+
+def test_a_file_that_a_page_shows_is_written(tmp_path):
+    (snippet,) = read_snippets("```js view/tabs/new/tab.js\nexport const NEW = '\\n';\n```\n")
+    assert run(snippet, tmp_path).returncode == 0
+    assert (tmp_path / "view/tabs/new/tab.js").read_text(encoding="utf-8") == "export const NEW = '\\n';\n"
 
 
 def test_a_page_can_be_quicker_when_tested():

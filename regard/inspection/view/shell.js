@@ -54,10 +54,11 @@ export class Shell {
     this.status.textContent = sentence;
   }
 
-  /** Show an error as a sentence; null takes it away. The last good picture stays. */
+  /** Show an error as a sentence, and which sentence the pictures still belong to; null takes it away. */
   fail(error) {
-    const sentence = error ? error.message : "";
-    fill(this.alert, sentence && make("p", { text: sentence }));
+    const { current } = this.context.trace;
+    const still = current && current.text !== this.state.get("text") ? ` The pictures are of “${current.text}”.` : "";
+    fill(this.alert, error && make("p", { text: `${error.message}${still}` }));
   }
 
   /** Show quietly that an answer is on its way. */
@@ -106,7 +107,8 @@ export class Shell {
       "a",
       { class: "skip", href: `#${this.body.id}`, text: "Skip to the picture", onclick: (event) => this.skip(event) },
     );
-    fill(this.root, skip, header, this.body, changes, this.status, this.toast.element);
+    const notices = make("div", { class: "notices" }, this.toast.elements, changes);
+    fill(this.root, skip, header, this.body, notices, this.status);
   }
 
   skip(event) {

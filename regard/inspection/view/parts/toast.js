@@ -10,7 +10,7 @@ export class Toast {
   constructor() {
     this.done = make("div", { class: "toast", role: "status" });
     this.failed = make("div", { class: "toast is-failure", role: "alert" });
-    this.element = make("div", { class: "toasts" }, this.failed, this.done);
+    this.elements = [this.failed, this.done];
   }
 
   /** Say that something was done. */
