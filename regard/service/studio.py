@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from pydantic import Field, ValidationError
 
@@ -89,16 +89,12 @@ def make_studio(models: Models, traces: Traces | None = None, token: Token | Non
     return app
 
 
-def body_of(kind: type[Body]) -> Callable[[Request], Awaitable[Body]]:
-    """A dependency that reads and checks a request of this kind."""
-
-    async def read(request: Request) -> Body:
-        try:
-            return kind.model_validate_json(await read_body(request))
-        except ValidationError as error:
-            raise Malformed(first_error(error)) from None
-
-    return read
+async def body_of(kind: type[Body], request: Request) -> Body:
+    """The body of a request, checked."""
+    try:
+        return kind.model_validate_json(await read_body(request))
+    except ValidationError as error:
+        raise Malformed(first_error(error)) from None
 
 
 @cache
@@ -172,9 +168,8 @@ def _trace_routes(studio: Studio) -> APIRouter:
     routes, models, traces = APIRouter(), studio.models, studio.traces
 
     @routes.post("/trace")
-    async def trace(
-        request: Request, body: Annotated[TraceRequest, Depends(body_of(TraceRequest))]
-    ) -> Response:
+    async def trace(request: Request) -> Response:
+        body = await body_of(TraceRequest, request)
         models[body.model].check_ids(body.target_ids)
         stored = stored_trace(models, traces, body)
         if stored is None:
@@ -302,48 +297,44 @@ def _text_routes(studio: Studio) -> APIRouter:
     routes, models, traces = APIRouter(), studio.models, studio.traces
 
     @routes.post("/next")
-    async def next_after(
-        request: Request, body: Annotated[NextRequest, Depends(body_of(NextRequest))]
-    ) -> Response:
+    async def next_after(request: Request) -> Response:
+        body = await body_of(NextRequest, request)
         models[body.model].check_ids(body.ids)
         return await studio.compute(
             request, body.model, lambda: binary_response(_handlers().next_after(models, body))
         )
 
     @routes.post("/translate")
-    async def translate(
-        request: Request, body: Annotated[TranslateRequest, Depends(body_of(TranslateRequest))]
-    ) -> Response:
+    async def translate(request: Request) -> Response:
+        body = await body_of(TranslateRequest, request)
         return await studio.compute(
             request, body.model, lambda: json_response(_handlers().translate(models, body))
         )
 
     @routes.post("/compare")
-    async def compare(
-        request: Request, body: Annotated[CompareRequest, Depends(body_of(CompareRequest))]
-    ) -> Response:
+    async def compare(request: Request) -> Response:
+        body = await body_of(CompareRequest, request)
         return await studio.compute(
             request, body.model, lambda: json_response(_comparing().compare(models, traces, body))
         )
 
     @routes.post("/ablation")
-    async def ablation(
-        request: Request, body: Annotated[AblationRequest, Depends(body_of(AblationRequest))]
-    ) -> Response:
+    async def ablation(request: Request) -> Response:
+        body = await body_of(AblationRequest, request)
         return await studio.compute(
             request, body.model, lambda: json_response(_comparing().ablation(models, traces, body))
         )
 
     @routes.post("/fill")
-    async def fill(request: Request, body: Annotated[FillRequest, Depends(body_of(FillRequest))]) -> Response:
+    async def fill(request: Request) -> Response:
+        body = await body_of(FillRequest, request)
         return await studio.compute(
             request, body.model, lambda: json_response(_handlers().fill(models, body))
         )
 
     @routes.post("/classify")
-    async def classify(
-        request: Request, body: Annotated[ClassifyRequest, Depends(body_of(ClassifyRequest))]
-    ) -> Response:
+    async def classify(request: Request) -> Response:
+        body = await body_of(ClassifyRequest, request)
         return await studio.compute(
             request, body.model, lambda: json_response(_handlers().classify(models, body))
         )
