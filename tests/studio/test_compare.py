@@ -45,6 +45,37 @@ def test_heads_are_ranked_by_how_much_changed(tab, both):
     expect(tab.get_by_text(told)).to_be_visible()
 
 
+def test_it_begins_with_its_finding_and_the_map_is_above_the_fold(tab, both):
+    finding = tab.locator(".compare-finding")
+    likeliest = [
+        max(both.next(top=20), key=lambda each, name=name: getattr(each, name))
+        for name in ("first", "second")
+    ]
+    first, second = likeliest
+    if first.text == second.text:
+        claim = f"Both sentences give “{first.text.strip()}” ({first.first:.2f} and {second.second:.2f})."
+    else:
+        claim = (
+            f"“tired” gives “{first.text.strip()}” ({first.first:.2f}), "
+            f"“wide” gives “{second.text.strip()}” ({second.second:.2f})."
+        )
+    expect(finding.locator(".claim")).to_have_text(claim)
+    best = both.changes("it", "source")[0]
+    if best.distance >= 0.05:
+        told = f"Encoder, layer {best.layer}, head {best.head} ({100 * best.distance:.0f} %)"
+    else:
+        told = "No head moved more than 5 % of the attention of “it”."
+    expect(finding).to_contain_text(told)
+    map_box, sentence = (
+        tab.get_by_role("grid", name=MAP).bounding_box(),
+        finding.bounding_box(),
+    )
+    assert map_box is not None
+    assert sentence is not None
+    assert sentence["y"] < map_box["y"]
+    assert map_box["y"] + 250 < 900, "most of the map is on the first screen"
+
+
 def test_one_heads_rows_stand_side_by_side(tab, both):
     second = both.changes("it", "source")[1]
     tab.get_by_role("grid", name=MAP).focus()

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from regard.demo.story.model_store import DemoFolder
+from regard.inspection.analysis.interventions import Intervention, patches
 from regard.service.locations import find_location
 from regard.service.models import Entry, Models
 from regard.service.studio import make_studio
@@ -17,6 +18,7 @@ from .serving import serve_here
 from .watching import visitor
 
 pytestmark = pytest.mark.xdist_group("browser")
+TIRED = "The animal didn't cross the street because it was too tired"
 STEPS = 400  # long enough for the page to ask in between, on a machine that is busy with others
 SMALL = {
     "training": {"steps": STEPS, "batch_tokens": 512, "threads": 1},
@@ -32,7 +34,7 @@ def walk(person):
     card = person.page.locator(".tour-card")
     stops = []
     while card.is_visible():
-        expect(card.get_by_text(f"{len(stops) + 1} of ")).to_be_visible()
+        expect(card.locator(".counter")).to_have_text(re.compile(f"^{len(stops) + 1} of "))
         person.settle()
         stops.append(
             (
@@ -53,6 +55,43 @@ def test_the_tour_tells_the_lectures_story(person):
     assert 9 <= len(stops) <= 12
     assert {tab for _, tab in stops} == {"Inspect", "By hand", "Compare", "Translate", "Write", "Training"}
     assert len({title for title, _ in stops}) == len(stops)
+
+
+def test_what_the_tour_claims_of_weights_was_measured(person, inspect):
+    person.inspect(model="translation")
+    person.button("Tour").click()
+    card = person.page.locator(".tour-card")
+    told = {}
+    for stop in range(1, 8):
+        expect(card.locator(".counter")).to_have_text(re.compile(f"^{stop} of "))
+        expect(card.get_by_text("Measuring in this model")).to_have_count(0)
+        told[stop] = card.locator(".tour-measured").inner_text()
+        if stop < 7:
+            card.get_by_role("button", name="Next").click()
+    tired, wide = (inspect("translation", text) for text in (TIRED, TIRED.replace("tired", "wide")))
+    words = [seen.target.labels() for seen in (tired, wide)]
+    fork = next((n for n, pair in enumerate(zip(*words, strict=False)) if pair[0] != pair[1]), None)
+    if fork is None:
+        assert told[7] == "This model writes the same for both sentences, so there is no word to turn here."
+        return
+    moved = moved_everywhere(tired, fork - 1, "animal", "street")
+    before, after = (seen.probabilities[fork - 1, tired.target.ids[fork]] for seen in (tired, moved))
+    assert f"P({words[0][fork]}) is {before:.2f}" in told[7]
+    assert f"and {after:.2f} in all 8 cross-attention heads" in told[7]
+    text = inspect("translation", TIRED, patch=moved.recording.patch).target.text
+    assert ("The translation stays the same" in told[7]) == (text == tired.target.text)
+
+
+def moved_everywhere(seen, query, away, to):
+    """The same with all weight of one word given to another, in every cross-attention head of a step."""
+    (away,), (to,) = seen.source.find(away), seen.source.find(to)
+    rows = []
+    for layer in range(seen.layers("cross")):
+        for head, row in enumerate(seen.attention("cross", layer)[:, query]):
+            row = row.copy()
+            row[[away, to]] = 0.0, row[away] + row[to]
+            rows.append(Intervention("cross", layer, head, query, tuple(row.tolist())))
+    return seen.again(patch=patches(rows))
 
 
 @pytest.mark.parametrize("model", ["writing", "masked"])

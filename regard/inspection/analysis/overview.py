@@ -20,6 +20,7 @@ from regard.model.watch import attention_path
 
 SMALL = 48  # rows and columns of a small map at most
 AT_ONCE = 1 << 28  # bytes of weights read in one pass where the recording cannot hold them all
+CLEAR = 0.3  # of a row; from here on, a link within the source is shown before others
 Places = Mapping[str, Sequence[int]]  # by the name of a side
 
 
@@ -33,6 +34,7 @@ class Pinned:
     query: int
     key: int
     strength: float
+    is_largest: bool = False  # whether no other word of the row has a larger weight
 
     @property
     def place(self) -> dict[str, Any]:
@@ -52,10 +54,10 @@ class Overview:
 def overview_of(record: Record, nouns: Places | None = None, pronouns: Places | None = None) -> Overview:
     """Pool the map of every head and choose the row to show first.
 
-    If a side has `pronouns` (positions) and `nouns` (numbers of words), the row is that of the head, of any
-    kind, in which a pronoun gives a noun the most weight. A pronoun of the output is read at the step that
-    writes it. Otherwise the row is the most informative one of the last layer, in cross-attention if there
-    is any: see `most_informative`.
+    If a side has `pronouns` (positions) and `nouns` (numbers of words), the row is one in which a pronoun
+    attends to a noun: see `_clearest`. A pronoun of the output is read at the step that writes it. Otherwise
+    the row is the most informative one of the last layer, in cross-attention if there is any: see
+    `most_informative`.
     """
     small: dict[str, list[np.ndarray]] = {kind: [] for kind in record.kinds}
     linked: list[Pinned] = []
@@ -65,7 +67,7 @@ def overview_of(record: Record, nouns: Places | None = None, pronouns: Places | 
         small[kind].append(pool(weights))
         linked += _links(record, kind, layer, weights, nouns or {}, pronouns or {})
     assert last is not None
-    pinned = max(linked, key=lambda link: link.strength, default=None) or most_informative(record, *last)
+    pinned = max(linked, key=_clearest, default=None) or most_informative(record, *last)
     return Overview({kind: np.stack(maps) for kind, maps in small.items()}, pinned)
 
 
@@ -116,20 +118,61 @@ def _links(
     for position in pronouns.get(queries.name, ()):
         query = position - writes_next(record, kind)
         for number in nouns.get(keys.name, ()):
-            places = list(keys.words[number].positions)
-            for head, weight in enumerate(weights[:, query, places].sum(-1).tolist()):
-                yield Pinned(kind, layer, head, query, places[0], weight)
+            first = keys.words[number].positions[0]
+            for head in range(len(weights)):
+                shares = _by_word(weights[head, query], keys)
+                weight = float(shares[number])
+                yield Pinned(kind, layer, head, query, first, weight, weight >= shares.max())
+
+
+def _clearest(link: Pinned) -> tuple[bool, bool, float]:
+    """The order of links: clear ones within the source, where the noun has the largest weight of the row;
+    then others with the largest weight; then by weight."""
+    is_clear = link.kind == "encoder" and link.is_largest and link.strength >= CLEAR
+    return is_clear, link.is_largest, link.strength
+
+
+def _by_word(row: np.ndarray, side: Side) -> np.ndarray:
+    """A row over tokens, summed to words."""
+    starts = [word.positions[0] for word in side.words]
+    return row if len(starts) == len(row) else np.add.reduceat(row, starts)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a row shows, in plain words: the word looked at most, and the numbers behind it."""
+
+    claim: str
+    detail: str
+
+
+def finding(record: Record, pinned: Pinned) -> Finding:
+    """The word that the pinned row looks at most; where this is not the key of interest, both weights."""
+    keys = record.sides(pinned.kind)[1]
+    shares = _by_word(record.attention(pinned.kind, pinned.layer, pinned.head)[pinned.query], keys)
+    most, wanted = int(shares.argmax()), keys.tokens[pinned.key].word
+    claim = f"{_asking(record, pinned)} looks most at “{keys.words[most].text}”."
+    also = f", and {shares[wanted]:.2f} to “{keys.words[wanted].text}”" if wanted != most else ""
+    name = {"encoder": "encoder", "decoder": "decoder self-attention", "cross": "cross-attention"}[
+        pinned.kind
+    ]
+    place = f"in {name}, layer {pinned.layer}, head {pinned.head}"
+    return Finding(claim, f"{shares[most]:.2f} of the attention goes there{also}, {place}.")
+
+
+def _asking(record: Record, pinned: Pinned) -> str:
+    queries = record.sides(pinned.kind)[0]
+    if not writes_next(record, pinned.kind):
+        return _quoted(queries, pinned.query)
+    return f"The step that writes {_quoted(queries, pinned.query + 1)}"
 
 
 def caption(record: Record, pinned: Pinned) -> str:
     """One sentence about the pinned row: which word looks at which, and with what weight."""
-    queries, keys = record.sides(pinned.kind)
+    keys = record.sides(pinned.kind)[1]
     word = keys.words[keys.tokens[pinned.key].word]
     row = record.attention(pinned.kind, pinned.layer, pinned.head)[pinned.query]
-    query = _quoted(queries, pinned.query)
-    if writes_next(record, pinned.kind):
-        query = f"The step that writes {_quoted(queries, pinned.query + 1)}"
-    return f"{query} looks at “{word.text}”: {row[list(word.positions)].sum():.2f}"
+    return f"{_asking(record, pinned)} looks at “{word.text}”: {row[list(word.positions)].sum():.2f}"
 
 
 def _quoted(side: Side, position: int) -> str:

@@ -20,6 +20,7 @@ EXPORT = re.compile(r"export ((?:async )?function |class |const )([\w$]+)")
 STRANGE = re.compile(r"^(?:import|export)\b|(?<![.\w$])import\s*(?:\(|\.\s*meta)")
 # An await at the top level; an async function says so on its first line.
 WAITS = re.compile(r"^(?!.*\basync\b)(?=\S).*\bawait\b")
+DOCUMENTATION = re.compile(r"^[ \t]*/\*\*.*?\*/[ \t]*\n", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"\s*(?://|/\*|\*)")
 
 
@@ -34,12 +35,13 @@ class Module:
 
     @property
     def script(self) -> str:
-        """The module as a function that is called at once and returns the exports."""
+        """The module, without its JSDoc, as a function that is called at once and returns the exports."""
         imports = (
             f"const {{ {', '.join(names)} }} = {_place(name)};" for name, names in self.imports.items()
         )
         exports = f"return {{ {', '.join(self.exports)} }};"
-        return "\n".join([f"{_place(self.name)} = (() => {{", *imports, *self.lines, exports, "})();"])
+        lines = DOCUMENTATION.sub("", "\n".join([*self.lines, ""])).splitlines()
+        return "\n".join([f"{_place(self.name)} = (() => {{", *imports, *lines, exports, "})();"])
 
 
 def bundle(entry: str = "studio.js", folder: Path = VIEW) -> str:

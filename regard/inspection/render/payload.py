@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from regard.errors import DataError, SettingError
-from regard.inspection.analysis.overview import Overview, overview_of
+from regard.inspection.analysis.overview import Overview, finding, overview_of
 from regard.inspection.analysis.steps import Step, Steps, work_out
 from regard.inspection.record.record import Record
 from regard.inspection.record.tokens import Side, Token, word_of
@@ -174,6 +174,7 @@ def describe(record: Record, overview: Overview, notes: Notes = NOTHING) -> dict
         "translation": record.written.text if translates else None,
         "log_probability": _log_probability(record),
         "pinned": overview.pinned.place,
+        "finding": asdict(finding(record, overview.pinned)),
     }
 
 

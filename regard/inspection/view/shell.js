@@ -150,8 +150,18 @@ export class Shell {
         onclick: () => this.state.set({ tab: name }, { push: true }),
       });
     });
+    const scrolled = this.tabList.scrollLeft;
     fill(this.tabList, buttons);
+    this.tabList.scrollLeft = scrolled;
+    this.revealTab(buttons.find((button) => button.tabIndex === 0));
     if (focused) buttons.find((button) => button.tabIndex === 0).focus();
+  }
+
+  // On a narrow page the tabs scroll in their row; the chosen one is in view.
+  revealTab(button) {
+    const room = this.tabList.clientWidth - button.offsetWidth;
+    const left = button.offsetLeft - this.tabList.offsetLeft;
+    if (left < this.tabList.scrollLeft || left > this.tabList.scrollLeft + room - 40) this.tabList.scrollLeft = left - room / 2;
   }
 
   openTab({ name, Tab }) {

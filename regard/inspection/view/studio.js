@@ -33,7 +33,8 @@ export function start(root, source, { address = true, values = {} } = {}) {
   context.announce = (sentence) => shell.announce(sentence);
   context.notify = shell.toast;
   context.model = () => shell.model;
-  if (source.can("trace")) shell.tools.append(new Tour(root, context).opener);
+  context.tour = new Tour(root, context);
+  if (source.can("trace")) shell.tools.append(context.tour.opener);
   shell.tools.append(themeSwitch(root));
   source.work.on((isWaiting) => shell.wait(isWaiting));
   context.reload = () => source.work.during(begin(shell, context).catch(fail));

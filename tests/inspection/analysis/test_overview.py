@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.inspection.analysis import overview as module
-from regard.inspection.analysis.overview import Pinned, caption, every_layer, overview_of, pool
+from regard.inspection.analysis.overview import Pinned, caption, every_layer, finding, overview_of, pool
 
 from ..conftest import inspected
 
@@ -61,15 +61,46 @@ def made_up(monkeypatch, seen, peaks):
 def test_it_looks_at_a_noun(words):
     seen = inspected(words)
     it = seen.source.find("it")[0]
-    best = max(
-        (seen.attention("encoder", layer, head)[it, noun], layer, head)
-        for layer in range(2)
-        for head in range(4)
-        for noun in NOUNS["source"]
-    )
+    rows = [
+        (layer, head, seen.attention("encoder", layer, head)[it]) for layer in range(2) for head in range(4)
+    ]
+    links = [(row[noun] == row.max(), row[noun], layer, head) for layer, head, row in rows for noun in (1, 5)]
+    best = max((link for link in links if link[0] == max(links)[0]), key=lambda link: link[1])[1:]
     pinned = overview_of(seen, NOUNS, {"source": [it]}).pinned
     assert (pinned.kind, pinned.layer, pinned.head, pinned.query) == ("encoder", *best[1:], it)
     assert pinned.strength == pytest.approx(float(best[0]))
+
+
+def test_a_clear_link_within_the_source_comes_first(words, monkeypatch):
+    seen = inspected(words)
+    it, il = seen.source.find("it")[0], seen.target.find("il")[0]
+    asked = seen, NOUNS, {"source": [it], "target": [il]}
+    cross = {("cross", 1, 2, il - 1, 1): 0.9}
+    made_up(monkeypatch, seen, {**cross, ("encoder", 1, 3, it, 5): 0.4})
+    assert overview_of(*asked).pinned.kind == "encoder"
+    made_up(monkeypatch, seen, {**cross, ("encoder", 1, 3, it, 5): 0.2})
+    assert overview_of(*asked).pinned.kind == "cross", "not clear enough"
+    made_up(monkeypatch, seen, {**cross, ("encoder", 1, 3, it, 5): 0.4, ("encoder", 1, 3, it, 6): 0.5})
+    assert overview_of(*asked).pinned.kind == "cross", "another word has more"
+    made_up(monkeypatch, seen, {("encoder", 1, 3, it, 5): 0.4, ("encoder", 1, 3, it, 6): 0.5})
+    assert not overview_of(*asked).pinned.is_largest or overview_of(*asked).pinned.strength < 0.1
+
+
+@pytest.mark.parametrize("noun", [True, False])
+def test_a_finding_names_the_largest_weight_of_its_row(words, noun):
+    seen = inspected(words)
+    il = seen.target.find("il")[0]
+    row = seen.attention("cross", 1, 2)[il - 1]
+    most = int(row.argmax())
+    key = most if noun else int(row.argmin())
+    found = finding(seen, Pinned("cross", 1, 2, il - 1, key, 1.0))
+    words_read = seen.source.labels()
+    assert found.claim == f"The step that writes “il” looks most at “{words_read[most]}”."
+    also = "" if noun else f", and {row[key]:.2f} to “{words_read[key]}”"
+    assert (
+        found.detail
+        == f"{row[most]:.2f} of the attention goes there{also}, in cross-attention, layer 1, head 2."
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +115,7 @@ def test_the_clearest_finding_of_any_kind_is_chosen(words, monkeypatch, kind, ke
     seen = inspected(words)
     it, il = seen.source.find("it")[0], seen.target.find("il")[0]
     asks = {"encoder": it, "decoder": il - 1, "cross": il - 1}
-    peaks = {("encoder", 0, 3, it, 5): 0.3, ("cross", 1, 0, il - 1, 5): 0.4, ("cross", 1, 0, il, 5): 0.99}
+    peaks = {("encoder", 0, 3, it, 5): 0.2, ("cross", 1, 0, il - 1, 5): 0.4, ("cross", 1, 0, il, 5): 0.99}
     made_up(monkeypatch, seen, {**peaks, (kind, 1, 2, asks[kind], key): 0.9})
     pinned = overview_of(seen, NOUNS, {"source": [it], "target": [il]}).pinned
     assert pinned.place == {"kind": kind, "layer": 1, "head": 2, "query": asks[kind], "key": key}

@@ -137,3 +137,9 @@ def test_the_view_itself_can_be_joined():
     reached = set(read_modules("studio.js", VIEW))
     files = {file.relative_to(VIEW).as_posix() for file in VIEW.rglob("*.js")}
     assert reached == files, "a module that nothing imports"
+
+
+def test_documentation_is_left_out_and_code_is_not():
+    script = bundle()
+    assert not [line for line in script.splitlines() if line.lstrip().startswith("/**")]
+    assert "class Stepper" in script

@@ -1,6 +1,6 @@
 /** Work for what can be seen: a panel below the fold asks the model for nothing until a person comes to it. */
 
-const NEAR = "160px"; // of the edge, so that it is there when it comes into view
+const NEAR = "320px"; // of the edge, so that it is there when it comes into view
 
 /** The same work, done while the element is in view; of what was asked meanwhile, only the newest. */
 export function whenSeen(element, work) {

@@ -1,12 +1,17 @@
-/** The stops of the tour: what is said, and what the page shows meanwhile. */
+/**
+ * The stops of the tour: what is said, and what the page shows meanwhile.
+ *
+ * `words` hold for every model; what depends on trained weights is said by `measure`. `show` is the part of the page
+ * that a stop speaks of.
+ */
 
-import { decidingPlace, forkOf } from "../core/rivals.js";
+import { findingOf, headsOf, interventionEffect, lossesOf, partingOf } from "./measuring.js";
 import { UNCHANGED } from "../core/state.js";
 
 const TIRED = "The animal didn't cross the street because it was too tired";
 const WIDE = "The animal didn't cross the street because it was too wide";
 
-/** @type {{ title: string, words: any, state: (model: any) => any, note?: any, show?: any, prepare?: any, fits?: (model: any) => boolean }[]} */
+/** @type {{ title: string, words: any, state: (model: any) => any, note?: any, show?: string, measure?: any, fits?: (model: any) => boolean }[]} */
 const STOPS = [
   {
     title: "Words become vectors",
@@ -14,6 +19,7 @@ const STOPS = [
       `“${TIRED}.” Each word becomes a vector, a list of numbers that training has found for it.`,
       "Its place in the sentence is added as a vector too, for attention by itself knows no order: without places a sentence is a bag of words. Both stand further down as strips.",
     ],
+    show: ".panel.vectors",
     state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED }),
   },
   {
@@ -38,17 +44,21 @@ const STOPS = [
     title: "What does “it” look at?",
     words: [
       "Now a trained model, and every number its own. In the matrix each row is a word that asks, each column a word that answers; darker is more.",
-      "One row is chosen already: the clearest look of “it”, or of the word that is written for it, at a noun. Click its darkest cell: the steps beside it show how that number came about, and a tick says that it equals the model's.",
+      "One row is chosen already. Click its darkest cell: the six steps beside it show how that number came about, and a tick says that it equals the model's.",
     ],
+    measure: (source, model) => findingOf(source, model, TIRED),
+    show: ".panel.picture",
     state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: null }),
   },
   {
     title: "Several heads, several questions",
     words: [
-      "Every layer looks with several heads at once, each with its own three matrices. One may find what “it” is, another how it feels; others do grammar, and some are hard to interpret.",
+      "Every layer looks with several heads at once, each with its own three matrices, so several can look at several things.",
       "Move over the small pictures. Press X on one to switch it off and read what the output loses.",
     ],
-    note: "Heads are not there for speed: one wide head would run in parallel too. Several can look at several things.",
+    note: "Heads are not there for speed: one wide head would run in parallel too.",
+    measure: (source, model) => headsOf(source, model, TIRED),
+    show: ".panel.picture",
     state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: "heads" }),
   },
   {
@@ -57,17 +67,18 @@ const STOPS = [
       "“… too tired” or “… too wide”: what “it” means is settled by the last word. In French one sees it: l'animal is masculine (il … fatigué), la rue feminine (elle … large).",
       "Here both sentences stand side by side, and every head is ranked by how much of its attention moved.",
     ],
+    measure: (source, model) => partingOf(source, model, TIRED, WIDE, "it"),
+    show: ".compare-finding, .compare-map",
     state: () => ({ ...UNCHANGED, tab: "compare", text: TIRED, second: WIDE, watched: null }),
   },
   {
     title: "Intervene",
     words: [
-      "Is it the attention that decides? While the decoder writes “il”, some of its heads look at “animal”. Below the picture, slide that weight over to “street” and watch P(il) and P(elle).",
-      "One head is one voice among many: change all of them, and the translation turns. Undo brings everything back.",
+      "Is it the attention of this step that decides? Below the picture, slide its weight from “animal” over to “street” and watch the probabilities of the next word. Undo brings everything back.",
     ],
     show: ".intervention",
     state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
-    prepare: decision,
+    measure: (source, model) => interventionEffect(source, model, TIRED, WIDE, "animal", "street"),
     fits: ({ family }) => family === "encoder-decoder",
   },
   {
@@ -85,6 +96,7 @@ const STOPS = [
       "The encoder has read the sentence. The decoder writes the translation a word at a time, and at each step its cross-attention asks the source words.",
       "Press Next in “The decoder, word by word”. Below, beam search tries several translations at once; each branch says why it died.",
     ],
+    show: ".panel.decoding",
     state: () => ({ ...UNCHANGED, tab: "translate", text: TIRED, step: null }),
     fits: ({ family }) => family === "encoder-decoder",
   },
@@ -94,6 +106,7 @@ const STOPS = [
       "What comes out is a probability for every word of the vocabulary. Temperature divides the scores before softmax: toward 0 the likeliest word takes all, above 1 the others gain.",
       "Sample a word and go on writing; the same seed writes the same words.",
     ],
+    show: ".panel.write-next",
     note: "Plain softmax is temperature 1, neither rigid nor creative. What is rigid is always to take the likeliest.",
     state: ({ family, examples }) => ({
       ...UNCHANGED,
@@ -110,9 +123,11 @@ const STOPS = [
   {
     title: "All of it was learned",
     words: [
-      "At step 0 the matrices hold chance, and so does the picture. Press Play and see attention form, while the loss falls and the translation comes right.",
+      "At step 0 the matrices hold chance, and so does the picture. Press Play and see how attention, loss and translation change.",
       "That is the whole story: vectors, three matrices a head, shares, sums, and a great many small steps downhill. Now type sentences of your own.",
     ],
+    measure: lossesOf,
+    show: ".panel.training-progress",
     state: ({ snapshots }) => ({ ...UNCHANGED, tab: "training", text: TIRED, checkpoint: String(snapshots[0]) }),
     fits: ({ snapshots }) => snapshots.length > 1,
   },
@@ -122,12 +137,4 @@ const STOPS = [
 export function stopsFor(model) {
   if (!model || model.state !== "ready") return STOPS.filter(({ state }) => state({ snapshots: [], examples: [] }).tab === "byhand");
   return STOPS.filter(({ fits }) => !fits || fits(model));
-}
-
-// Where the outputs of both sentences part is where "il" or "elle" is decided.
-async function decision(source, { name: model }) {
-  const request = { model, target: null, target_ids: null, ablate: [], interventions: [], snapshot: null };
-  const [tired, wide] = await Promise.all([TIRED, WIDE].map((text) => source.trace({ ...request, text })));
-  const fork = forkOf(tired.sides.target.tokens, wide.sides.target.tokens);
-  return fork && decidingPlace(source, tired, fork.position, "animal");
 }

@@ -2,7 +2,11 @@
 
 import { make, fill, uniqueId } from "../core/dom.js";
 import { button } from "../parts/controls.js";
+import { settled } from "../core/work.js";
 import { stopsFor } from "./stops.js";
+
+const NARROW = 760; // pixels, as in the style sheets
+const failed = ({ message }) => ({ words: [`This could not be measured: ${message}`] });
 
 /** The button in the header and the card; `context` is what every tab is given. */
 export class Tour {
@@ -53,17 +57,37 @@ export class Tour {
     const stop = this.stops[number];
     this.show(stop, number);
     this.state.set(stop.state(this.model()), { push: true });
-    const more = await stop.prepare?.(this.source, this.model()).catch(() => null);
-    if (more && this.number === number) this.state.set(more);
+    await this.tell(stop, number);
+    await settled(this.root.querySelector(".main"));
+    if (this.number === number) this.reveal(stop);
+  }
+
+  /** Say what was measured, and show the place that belongs to it. */
+  async tell(stop, number) {
+    if (!stop.measure) return;
+    const measured = await this.source.work.during(stop.measure(this.source, this.model())).catch(failed);
+    if (this.number !== number) return;
+    if (measured.state) this.state.set(measured.state);
+    fill(this.measured, measured.words.map((words) => make("p", { text: words })));
+  }
+
+  /** Bring what a stop speaks of into view, on a narrow page above the card. */
+  reveal(stop) {
+    const part = stop.show && [...this.root.querySelectorAll(stop.show)].find((element) => element.offsetParent);
+    if (!part) return;
+    const isNarrow = this.root.clientWidth < NARROW;
+    part.scrollIntoView({ block: isNarrow || part.offsetHeight > globalThis.innerHeight / 2 ? "start" : "center" });
   }
 
   show(stop, number) {
     this.card.hidden = false;
     this.root.classList.add("on-tour");
     this.title.textContent = stop.title;
+    this.measured = make("div", { class: "tour-measured", "aria-live": "polite" }, stop.measure && make("p", { class: "soft", text: "Measuring in this model …" }));
     fill(
       this.text,
       stop.words.map((words) => make("p", { text: words })),
+      this.measured,
       stop.note && make("p", { class: "note", text: stop.note }),
     );
     this.counter.textContent = `${number + 1} of ${this.stops.length}`;
@@ -71,10 +95,6 @@ export class Tour {
     this.next.textContent = number === this.stops.length - 1 ? "Finish" : "Next";
     this.title.focus({ preventScroll: true });
     globalThis.scrollTo?.({ top: 0 });
-    if (stop.show) setTimeout(
-      () => this.root.querySelector(stop.show)?.scrollIntoView({ block: "center" }),
-      500,
-    );
   }
 
   press(event) {

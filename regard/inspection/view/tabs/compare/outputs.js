@@ -9,9 +9,9 @@ import { differing } from "./comparing.js";
 
 const FEW = 6;
 const CAPTIONS = {
-  translation: "The next word where the outputs part",
-  writing: "The next word after each sentence",
-  reading: "The word at the gap",
+  "encoder-decoder": "The next word where the outputs part",
+  "decoder-only": "The next word after each sentence",
+  "encoder-only": "The word at the gap",
 };
 
 /** The panel; show(answer) as often as needed. */

@@ -10,6 +10,7 @@ import { signedLegend } from "../../parts/legend.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
 import { changeSentence, differenceOf, differing, headName, wordToWatch } from "./comparing.js";
+import { CompareFinding } from "./finding.js";
 import { CompareOne } from "./one_head.js";
 import { CompareOutputs } from "./outputs.js";
 import { listOf, matrixOf } from "../../saving/npz.js";
@@ -28,7 +29,7 @@ class CompareTab extends TabBase {
     this.watched = "";
     this.isCausal = false;
     const map = this.build(root);
-    const cards = [map, this.outputs.card, this.one.card, beside(this.words)];
+    const cards = [map, this.outputs.card, this.one.card, beside(this.words), beside(this.finding.element)];
     this.requests = new PanelRequests(context, { name: "compare", cards });
     this.state.on(["second", "watched"], () => this.refresh());
     this.trace.on(() => this.refresh());
@@ -74,16 +75,15 @@ class CompareTab extends TabBase {
       sentenceBar(sentenceField({ state: this.state, name: "text", label: "First sentence" })),
       sentenceBar(sentenceField({ state: this.state, name: "second", label: "Second sentence" })),
       this.presets,
-      make("p", { class: "hint", text: "Choose the word to watch:" }),
-      this.words,
     );
+    this.finding = new CompareFinding();
     this.outputs = new CompareOutputs(this);
     this.one = new CompareOne(this, { onopen: () => this.open() });
     const map = this.buildMap();
     root.append(
       sentences,
-      this.outputs.element,
-      make("div", { class: "side-by-side" }, map.element, this.one.element),
+      this.finding.element,
+      make("div", { class: "side-by-side" }, map.element, make("div", { class: "stacked" }, this.outputs.element, this.one.element)),
     );
     return map;
   }
@@ -108,7 +108,15 @@ class CompareTab extends TabBase {
       }) => `${rowLabel}: “${columnLabel}” ${value < 0 ? "lost" : "gained"} ${digits(Math.abs(value))}`,
     });
     this.matrix.onpin = ({ row }) => this.choose(row ?? this.chosen);
-    map.body.append(this.kinds, this.saying, room, this.legend, this.all.root);
+    map.body.append(
+      this.kinds,
+      this.saying,
+      room,
+      this.legend,
+      this.all.root,
+      make("p", { class: "hint", text: "Watch another word:" }),
+      this.words,
+    );
     map.foot.append(foldedTable({ caption: "Every head, ranked by how much its attention moved", give: () => this.ranking() }));
     offerSaves(map.foot, this, {
       name: "difference map",
@@ -138,6 +146,7 @@ class CompareTab extends TabBase {
       this.drawWords(current, side, word);
       this.draw();
       this.outputs.show(answer);
+      this.finding.show(answer, { first: current.text, second, watched: this.watched });
     });
   }
 

@@ -11,6 +11,7 @@ import { moveEverywhere, interventionOf, setWeight, sharesOf, wholeRow, withInte
 import { InterventionOutcome } from "./intervention_outcome.js";
 import { InterventionRow } from "./intervention_row.js";
 import { decidingPlace } from "../../core/rivals.js";
+import { rowName } from "../../core/rows.js";
 import { PanelRequests } from "../../core/requests.js";
 
 const SAME_MOVE = 800; // milliseconds within which changes by one control are undone together
@@ -108,7 +109,7 @@ export class InterventionPanel {
 
   take(base, { weights, visible }) {
     const { kind, layer, query } = this.place;
-    const { keys, queries } = kindOf(base, kind);
+    const { keys } = kindOf(base, kind);
     const columns = visible.shape[1];
     const seen = visible.data.subarray(query * columns, (query + 1) * columns);
     const name = JSON.stringify([base.trace, this.place]);
@@ -125,7 +126,7 @@ export class InterventionPanel {
     this.name = name;
     this.words = words;
     this.originals = originals;
-    this.asking = base.sides[queries].tokens[query].text;
+    this.asking = rowName(base, kindOf(base, kind), false, query);
     if (!isOther) return;
     this.offerScopes();
     this.offerWords();
@@ -185,7 +186,7 @@ export class InterventionPanel {
   draw() {
     const { kind, layer, head } = this.place;
     this.element.hidden = false;
-    this.heading.textContent = `Intervene on what “${this.asking}” looks at`;
+    this.heading.textContent = `Intervene on what ${this.asking} looks at`;
     const isSame = this.from.select.value === this.to.select.value;
     this.part.set(this.moved);
     this.part.range.disabled = this.part.typed.disabled = isSame;

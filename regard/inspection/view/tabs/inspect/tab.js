@@ -8,6 +8,7 @@ import { Readings } from "./readings.js";
 import { Blocks } from "./blocks.js";
 import { Heads } from "../../parts/heads.js";
 import { sheetCanvas, sheetSvg } from "./heads_sheet.js";
+import { FindingStrip } from "./finding.js";
 import { Picture } from "./picture.js";
 import { Stepper } from "./stepper.js";
 import { Vectors } from "./vectors.js";
@@ -79,10 +80,12 @@ class InspectTab extends TabBase {
       onpin: (part) => this.choice.pin(part),
       onisolate: (row) => this.isolate(row),
     });
+    this.finding = new FindingStrip(this.context, { onshow: () => this.choice.pin(this.scene.trace.pinned) });
     const sentence = make(
       "div",
       { role: "group", "aria-label": "Sentence" },
       sentenceBar(field, this.examples.element, this.units),
+      this.finding.element,
       this.readings.element,
       this.readings.notes,
     );
@@ -215,6 +218,8 @@ class InspectTab extends TabBase {
     if (isPreview) return;
     const { trace } = scene;
     const ablate = trace.ablated;
+    const place = ["kind", "layer", "head", "query"];
+    this.finding.show(trace, place.every((name) => scene[name] === trace.pinned[name]));
     this.blocks.show({ trace, pinned: scene, ablate });
     this.heads.show({ trace, overview, pinned: scene, ablate, canSwitch: this.source.can("trace") });
     this.headTable.refresh();
