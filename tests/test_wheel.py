@@ -85,6 +85,18 @@ def test_every_source_file_is_in_the_wheel(wheel):
     assert sources <= set(zipfile.ZipFile(wheel).namelist())
 
 
+def test_the_trained_models_are_in_the_wheel(wheel):
+    models = {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "regard/demo/trained").rglob("*.*")}
+    assert len(models) == 15  # three models of five files
+    assert models <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_the_installed_demo_answers_without_training(installed, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    translated = run(installed / "regard", "translate", "demo", "I am a student", cwd=tmp_path)
+    assert translated.strip() == "Je suis étudiant"
+
+
 def test_the_installed_package_is_not_the_checkout(installed):
     python = installed / Path(sys.executable).name
     printed = run(python, "-c", "import regard; print(regard.__file__, regard.__version__)", cwd=installed)

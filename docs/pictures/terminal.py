@@ -21,7 +21,7 @@ from regard.demo.story.training import Demo
 from regard.inspection.render.board import COLOURS, Board
 
 WIDTH = 84
-SECTIONS = 3  # number of sections in the picture
+SECTIONS = 4  # number of sections in the picture
 CACHE = "~/.cache/regard/demo"  # printed instead of the folder on this machine
 LIGHT = TerminalTheme((255, 255, 255), (29, 31, 35), [(29, 31, 35)] * 8)
 SVG = """\

@@ -15,6 +15,7 @@ commands = typer.Typer()
 EXAMPLES = """\b
 Examples:
   regard demo                          train, translate the lectures' sentences, look inside
+  regard demo --trained                the same with the model that comes with regard, in seconds
   regard demo "My cat is small."       a sentence of your own
   regard demo language-model           a model that continues a text
   regard demo --reverse                French to English
@@ -35,6 +36,9 @@ def demo(
         bool, typer.Option("--reverse", help="French to English; a model of its own.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Train anew and measure the promises.")] = False,
+    trained: Annotated[
+        bool, typer.Option("--trained", help="Use the model that comes with regard; do not train.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --check: end with JSON.")] = False,
     show_corpus: Annotated[
         bool,
@@ -49,13 +53,14 @@ def demo(
 ) -> None:
     """Train a small English-French model and look inside it.
 
-    The first time takes minutes, after that the model is kept: as `demo` for every command with a MODEL.
+    The first time takes minutes; after that the model is kept. Every command with a MODEL takes `demo`: the
+    model trained here, or until then the one that comes with regard.
     """
     begun = time.perf_counter()
     from regard.demo.story.show import Request, show, show_corpus_of
     from regard.runs.toml import read_overrides
 
-    request = Request(what, reverse, fresh, check, as_json, out, read_overrides(settings or []))
+    request = Request(what, reverse, fresh, check, trained, as_json, out, read_overrides(settings or []))
     if show_corpus:
         return show_corpus_of(request)
     raise typer.Exit(show(request, begun))

@@ -68,8 +68,8 @@ class Entry:
 
         Until a run has saved its model, the newest snapshot is used.
         """
-        if self._location is None and self.demo_folder is not None and self.demo_folder.facts() is not None:
-            self._location = find_location(self.demo_folder.path)
+        if self._location is None and self.demo_folder is not None and (ready := self.demo_folder.ready()):
+            self._location = find_location(ready)
         if self._location is not None and self._location.run is not None and self._location.is_underway:
             with suppress(UsageError):  # the folder was removed; the loaded model is still used
                 self._location = find_location(self._location.run)
@@ -247,13 +247,12 @@ def open_models(names: Iterable[str] = ()) -> Models:
         demo_folder = find_demo_folder(name) if name in RECIPES else None
         taken = {entry.name for entry in entries}
         if demo_folder is not None and name not in taken:
-            entries.append(
-                Entry(name, find_location(demo_folder.path) if demo_folder.facts() else None, demo_folder)
-            )
+            ready = demo_folder.ready()
+            entries.append(Entry(name, find_location(ready) if ready else None, demo_folder))
         elif demo_folder is None:
             entries.append(Entry(name_of(Path(name), taken), find_location(Path(name))))
     return Models(entries)
 
 
 def _default_names() -> list[str]:
-    return [name for name in RECIPES if name == "demo" or find_demo_folder(name).facts() is not None]
+    return [name for name in RECIPES if name == "demo" or find_demo_folder(name).ready() is not None]

@@ -66,6 +66,9 @@ def test_check_exits_0_where_every_promise_is_kept(small, capsys, monkeypatch):
         (["A sentence.", "--check"], "remove the sentence"),
         (["--json"], "--json needs --check"),
         (["--set", "training.steps=3"], "add --out DIR"),
+        (["--trained", "--fresh"], "--trained cannot be combined with --fresh"),
+        (["--trained", "--out", "mine"], "--trained cannot be combined with"),
+        (["--show-corpus", "--trained"], "--show-corpus takes only a number"),
         (["--show-corpus", "many"], "must be a number"),
         (["--show-corpus", "--check"], "--show-corpus takes only a number"),
         (["--show-corpus", "--out", "."], "exists; choose another"),
@@ -98,8 +101,9 @@ def test_the_corpus_can_be_had_as_files(options, languages, capsys, tmp_path):
 
 def test_a_built_in_name_stands_for_its_folder(small, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.setattr("regard.demo.story.model_store.SHIPPED", tmp_path)
     assert run(["translate", "demo", "I am a student"]) == 2
-    assert "regard demo makes it" in capsys.readouterr().err
+    assert "regard demo trains a new one" in capsys.readouterr().err
     assert run(["demo", *small]) == 0
     monkeypatch.setattr("regard.demo.story.model_store.trained_folder", lambda name: small[1])
     for command in (["translate", "demo", "I am a student"], ["inspect", "demo", "I am a student"]):

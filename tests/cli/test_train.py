@@ -151,8 +151,9 @@ def test_a_built_in_name_may_stand_on_both_sides_of_a_comparison(capsys, trained
     assert printed["comparison"]
     monkeypatch.undo()
     monkeypatch.setenv("REGARD_CACHE", str(trained / "nowhere"))
+    monkeypatch.setattr("regard.demo.story.model_store.SHIPPED", trained / "nowhere")
     assert run(["evaluate", str(trained), "--against", "demo"]) == 2
-    assert "regard demo makes it" in one_line(capsys)
+    assert "regard demo trains a new one" in one_line(capsys)
 
 
 @pytest.mark.parametrize(

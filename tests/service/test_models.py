@@ -20,6 +20,7 @@ from regard.service.models import Entry, Models, open_models
 def empty_cache(tmp_path, monkeypatch):
     """No built-in model is trained on this machine."""
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("regard.demo.story.model_store.SHIPPED", tmp_path / "shipped")
     return tmp_path / "cache"
 
 
@@ -116,6 +117,18 @@ def test_the_demo_is_offered_untrained(empty_cache):
         models["demo"].loaded()
     with pytest.raises(NotReady):
         models["demo"].training_curves()
+
+
+def test_the_shipped_models_are_ready_at_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    models = open_models()
+    assert [(card["name"], card["state"]) for card in models.cards()] == [
+        ("demo", "ready"),
+        ("demo-language-model", "ready"),
+        ("demo-reverse", "ready"),
+    ]
+    assert models["demo"].loaded().subject.translate("I am a student").text == "Je suis étudiant"
+    assert models["demo"].training_curves()["steps"] == []
 
 
 def test_a_built_in_model_appears_when_it_is_trained(empty_cache, demo_run):

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from regard.demo.story.links import FEW, Finding, Scene, pronoun
+from regard.demo.story.links import FEW, TIRED, UNFINISHED, WIDE, Finding, Scene, pronoun
+from regard.demo.story.referents import Resolution, Switch
 from regard.demo.story.trials import Trial, Trials, Without
+from regard.inference.translator import Translator
 from regard.inspection.analysis.ranking import Ranked
+from regard.inspection.inspection import Inspection, inspect
 from regard.inspection.render.board import Board
 from regard.inspection.render.terminal import row_of, word_row
 
@@ -18,17 +21,30 @@ LOOKING = {
     "cross": "the decoder, as it writes il or elle,",
     "decoder": "the decoder, as it writes il or elle, looks back at its own French and",
 }
+# What each measured word refers to, and the lectures' sentences that show it.
+REFERENTS = {"it": "its noun", "she": "the name", "bank": "what was crossed"}
+EXAMPLES = {
+    "it": (TIRED.text, WIDE.text),
+    "she": ("Fatima accepted a job in deep learning because she loves the topic",),
+    "bank": tuple(f"{UNFINISHED} {place}" for place in ("river", "street")),
+}
 
 
 def show_heads(board: Board, scene: Scene) -> None:
     """Explain heads and their number."""
     seen = scene.seen
+    board.gap()
     board.say(
-        f"The encoder reads the English in {seen.layers('encoder')} layers. The decoder writes the French in "
-        f"{seen.layers('decoder')}, each looking back at the French so far (decoder attention) and at the "
-        f"English (cross-attention). Each has {seen.heads} heads, counted from 0, and each head shares out "
-        "its look over the words, 100 percent in all. Which heads find what “it” is, and which how it feels?"
+        f"The encoder reads the English in {_layers(seen, 'encoder')}. The decoder writes the French in "
+        f"{_layers(seen, 'decoder')}. It attends to the French so far (decoder attention) and to the English "
+        f"(cross-attention). Each layer has {seen.heads} heads, counted from 0. The weights of a head over "
+        "the words add up to 100 percent."
     )
+
+
+def _layers(seen: Inspection, kind: str) -> str:
+    count = seen.layers(kind)
+    return f"{count} layer" if count == 1 else f"{count} layers"
 
 
 def show_finding(board: Board, finding: Finding, scenes: Sequence[Scene]) -> None:
@@ -47,6 +63,43 @@ def show_finding(board: Board, finding: Finding, scenes: Sequence[Scene]) -> Non
         )
     for ranked in finding.shown:
         _show_rows(board, ranked, scenes, not finding.is_clean)
+
+
+def show_resolution(board: Board, translator: Translator, found: Resolution) -> None:
+    """Show how often the encoder head of a word finds its referent, and its row in examples."""
+    head, referent = f"encoder layer {found.layer} head {found.head}", REFERENTS[found.word]
+    counted = (
+        f"“{found.word}” attends most to {referent} in {found.right} of {found.sentences} sentences that "
+        "were not in training"
+    )
+    if found.is_clear:
+        both = f"In {found.flips} of {found.pairs} pairs both sentences are right."
+        board.say(f"In [bold]{head}[/], {counted}. {both}")
+    else:
+        board.say(
+            f"No encoder head finds {referent} in every kind of sentence. In [bold]{head}[/], {counted}."
+        )
+    _show_examples(board, translator, found.word, found.layer, found.head)
+
+
+def show_switch(board: Board, translator: Translator, found: Switch) -> None:
+    """Show the head of "it" that attends to one of the nouns only where "it" is that noun."""
+    if not found.is_clear:
+        return
+    board.say(
+        f"Another head switches. In [bold]encoder layer {found.layer} head {found.head}[/], “it” attends "
+        f"most to the {found.noun} noun in {found.chosen} of {found.pairs} sentences in which it is that "
+        f"noun, and in {found.otherwise} of {found.pairs} in which it is the other noun."
+    )
+    _show_examples(board, translator, "it", found.layer, found.head)
+
+
+def _show_examples(board: Board, translator: Translator, word: str, layer: int, head: int) -> None:
+    for text in EXAMPLES[word]:
+        seen = inspect(translator, text, "")
+        query = seen.side("source").find(word)[0]
+        weights = row_of(seen, "encoder", layer, head, [query], False)
+        board.lines(word_row(seen.side("source").labels(), weights, board.width, {query}))
 
 
 def show_trials(board: Board, trials: Trials) -> None:

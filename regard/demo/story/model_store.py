@@ -1,7 +1,8 @@
 """The folders of the demo's models, and whether a stored model is up to date. Imports no torch.
 
 A model depends on the grammar, the settings and the format of its folder. If one of them has changed, the
-model counts as missing, and the next `regard demo` trains and replaces it.
+model counts as missing, and the next `regard demo` trains and replaces it. Until then the model that comes
+with the package is used; `regard.demo.story.shipping` makes it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from typing import Any
 
 from regard.errors import UsageError
 
-FORMAT = 1  # of the folder and of demo.json; a new number invalidates older folders
+FORMAT = 2  # of the folder and of demo.json; a new number invalidates older folders
 FACTS = "demo.json"
 GRAMMAR = Path(__file__).parents[1]
+SHIPPED = GRAMMAR / "trained"  # the models that come with the package, in folders of their names
 # The built-in models: the recipe of each, and the command that trains it.
 RECIPES = {"demo": "demo", "demo-language-model": "demo-language-model", "demo-reverse": "demo"}
 COMMANDS = {
@@ -58,7 +60,14 @@ class DemoFolder:
 
     def facts(self) -> dict[str, Any] | None:
         """The facts of the model; None if it is missing or out of date."""
-        facts = read_facts(self.path)
+        return self._facts_in(self.path)
+
+    def ready(self) -> Path | None:
+        """The folder of the up-to-date model: this one, or that of the package; None without either."""
+        return next(filter(self._facts_in, (self.path, SHIPPED / self.name)), None)
+
+    def _facts_in(self, folder: Path) -> dict[str, Any] | None:
+        facts = read_facts(folder)
         return facts if facts and facts.get("fingerprint") == self.fingerprint else None
 
     @contextmanager
@@ -85,11 +94,11 @@ def find_demo_folder(
 
 
 def trained_folder(name: str) -> Path:
-    """The folder of a built-in model; raise if it is not trained."""
-    demo_folder = find_demo_folder(name)
-    if demo_folder.facts() is None:
-        raise UsageError(f"{name} is not trained on this machine yet; {COMMANDS[name]} makes it")
-    return demo_folder.path
+    """The folder of a built-in model: trained on this machine, or shipped; raise if there is none."""
+    folder = find_demo_folder(name).ready()
+    if folder is None:  # only in a checkout whose grammar or recipe has changed
+        raise UsageError(f"the shipped {name} is out of date; {COMMANDS[name]} trains a new one")
+    return folder
 
 
 def cache_folder() -> Path:

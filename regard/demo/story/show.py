@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from regard.demo.story.model_store import DemoFolder, find_demo_folder
+from regard.demo.story.model_store import DemoFolder, find_demo_folder, trained_folder
 from regard.demo.story.promises import PROMISES, Verdict
 from regard.errors import UsageError
 from regard.inspection.render.board import COLOURS, Board
@@ -29,6 +29,7 @@ class Request:
     reverse: bool = False
     fresh: bool = False
     check: bool = False
+    trained: bool = False
     as_json: bool = False
     out: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -48,6 +49,10 @@ class Request:
             raise UsageError("--check cannot be combined with a sentence; remove the sentence")
         if self.as_json and not self.check:
             raise UsageError("--json needs --check; add it, or use regard translate demo TEXT --json")
+        if self.trained and (self.fresh or self.check or self.out or self.settings):
+            raise UsageError(
+                "--trained cannot be combined with --fresh, --check, --out or --set; remove that option"
+            )
         name = "demo-language-model" if self.is_language_model else "demo-reverse" if self.reverse else "demo"
         return find_demo_folder(name, self.out, self.settings)
 
@@ -59,9 +64,12 @@ def show(request: Request, begun: float | None = None) -> int:
     from regard.demo.story.language_model import tell_language_model
     from regard.demo.story.sentence import show_own
     from regard.demo.story.telling import tell
-    from regard.demo.story.training import obtain
+    from regard.demo.story.training import Demo, obtain
 
-    demo = obtain(demo_folder, request.fresh or request.check)
+    if request.trained:
+        demo = Demo.open(trained_folder(demo_folder.name))
+    else:
+        demo = obtain(demo_folder, request.fresh or request.check)
     board = Board(Console(theme=COLOURS, highlight=False, stderr=request.as_json))
     if request.is_language_model:
         tell_language_model(board, demo)
@@ -79,7 +87,7 @@ def show_corpus_of(request: Request) -> None:
     from regard.demo.corpus import corpus
     from regard.demo.story.corpus_files import show_samples
 
-    if request.fresh or request.check or request.as_json or request.settings:
+    if request.fresh or request.check or request.trained or request.as_json or request.settings:
         raise UsageError("--show-corpus takes only a number, --reverse and --out; remove other options")
     if request.what is not None and (not request.what.isdecimal() or request.what == "0"):
         raise UsageError(f"--show-corpus ({request.what}) must be a number of pairs above 0, or absent")

@@ -25,8 +25,18 @@ from regard.demo.story.links import (
     pronoun,
     scenes_of,
 )
-from regard.demo.story.looks import name_of, share, show_finding, show_heads, show_trials
+from regard.demo.story.looks import (
+    REFERENTS,
+    name_of,
+    share,
+    show_finding,
+    show_heads,
+    show_resolution,
+    show_switch,
+    show_trials,
+)
 from regard.demo.story.promises import counted, lectures_for, translate
+from regard.demo.story.referents import Switch, resolutions
 from regard.demo.story.sentence import interlinear, literal
 from regard.demo.story.training import Demo
 from regard.demo.story.trials import try_without
@@ -80,6 +90,7 @@ def _tell_it(board: Board, demo: Demo) -> None:
     idle = least_linked(findings)
     _show_pair(board, main)
     show_heads(board, main[0])
+    _show_referents(board, demo)
     for finding in findings:
         board.title(WORDS[finding.word])
         show_finding(board, finding, main)
@@ -102,6 +113,15 @@ def _show_pair(board: Board, scenes: Sequence[Scene]) -> None:
     first, second = (gloss(scene.translation, scene.linked.text) for scene in scenes)
     board.lines(interlinear(first, board.width))
     board.lines(interlinear(_from_divergence(first, second), board.width))
+
+
+def _show_referents(board: Board, demo: Demo) -> None:
+    """Show what the encoder links "it", "she" and "bank" with, as measured after training."""
+    for found in resolutions(demo.facts):
+        board.title(f"English attends to English: from “{found.word}” to {REFERENTS[found.word]}")
+        show_resolution(board, demo.model, found)
+        if found.word == "it" and not found.is_clear:
+            show_switch(board, demo.model, Switch(**demo.facts["switch"]))
 
 
 def _from_divergence(first: Sequence[Glossed], second: Sequence[Glossed]) -> list[Glossed]:
@@ -229,10 +249,13 @@ def _show_score(board: Board, demo: Demo) -> None:
     board.title("How good it is")
     for line in score_lines(demo.facts):
         board.say(line)
-    board.say(
-        f"[soft]It is in {escape(str(demo.folder))}: model/, and in weights/ as it was "
-        f"{len(demo.snapshots)} times on the way."
-    )
+    board.say(f"[soft]It is in {escape(str(demo.folder))}{_snapshots_of(demo)}.")
+
+
+def _snapshots_of(demo: Demo) -> str:
+    """The snapshots of a model that was trained on this machine; a shipped one has none."""
+    many = len(demo.snapshots)
+    return f": model/, and in weights/ as it was {many} times on the way" if many else ""
 
 
 def score_lines(facts: Mapping[str, Any]) -> list[str]:

@@ -14,8 +14,10 @@ from regard.demo.story.corpus_files import write_english, write_pairs
 from regard.demo.story.links import links_of
 from regard.demo.story.model_store import COMMANDS, RECIPES, DemoFolder, forget, read_facts, write_facts
 from regard.demo.story.promises import judge
+from regard.demo.story.referents import MEASURED, find_switch, resolve
 from regard.errors import Interrupted, UsageError
 from regard.inference.loading import load, load_for
+from regard.inference.translator import Translator
 from regard.runs.display import Display, make_display
 from regard.runs.recipe import Recipe
 from regard.runs.run import Prepared, finish, prepare
@@ -74,11 +76,19 @@ def _train(demo_folder: DemoFolder, show: bool) -> None:
         known |= {"steps": recipe.training.steps, "pairs": len(sentences.train)}
         known |= {"seconds": time.perf_counter() - started, "words": sorted(_source_words(sentences))}
         if recipe.task == "translation":
-            known |= asdict(judge(load_for("translate", run), sentences)) | {
-                "links": list(map(asdict, links_of(sentences)))
-            }
+            known |= measured(load_for("translate", run), sentences)
         write_facts(run, known)
         _settle(run, prepared.recipe, files, demo_folder.path.absolute())
+
+
+def measured(translator: Translator, sentences: Corpus) -> dict[str, Any]:
+    """The facts of a translator that are measured on sentences which are not in the training text."""
+    facts: dict[str, Any] = asdict(judge(translator, sentences))
+    facts["links"] = list(map(asdict, links_of(sentences)))
+    if not sentences.reverse:
+        facts["referents"] = [asdict(resolve(translator, sentences, word)) for word in MEASURED]
+        facts["switch"] = asdict(find_switch(translator, sentences))
+    return facts
 
 
 def _finish(prepared: Prepared, demo_folder: DemoFolder, show: bool) -> None:

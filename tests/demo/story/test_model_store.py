@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -58,11 +59,42 @@ def test_damaged_facts_count_as_no_model(tmp_path):
         assert DemoFolder("demo", tmp_path).facts() is None
 
 
-def test_an_untrained_name_says_what_makes_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+@pytest.fixture
+def stores(monkeypatch, tmp_path):
+    """The user's cache and the folder of the shipped models, both empty."""
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(room, "SHIPPED", tmp_path / "shipped")
+    return tmp_path / "cache", tmp_path / "shipped"
+
+
+def put(folder: Path, fingerprint: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "demo.json").write_text(json.dumps({"fingerprint": fingerprint}), encoding="utf-8")
+
+
+def test_a_model_trained_here_wins_over_the_shipped_one_if_it_is_up_to_date(stores):
+    cache, shipped = stores
+    for name in RECIPES:
+        present = find_demo_folder(name).fingerprint
+        put(shipped / name, present)
+        assert trained_folder(name) == shipped / name
+        put(cache / name, "of another recipe")
+        assert trained_folder(name) == shipped / name
+        put(cache / name, present)
+        assert trained_folder(name) == cache / name
+
+
+def test_a_shipped_model_of_another_recipe_is_not_used(stores):
     for name, command in COMMANDS.items():
-        with pytest.raises(UsageError, match=f"not trained on this machine yet; {command} makes it"):
+        put(stores[1] / name, "of another recipe")
+        with pytest.raises(UsageError, match=f"shipped {name} is out of date; {command} trains a new one"):
             trained_folder(name)
+
+
+def test_the_shipped_model_does_not_stand_for_other_settings(stores, tmp_path):
+    put(stores[1] / "demo", find_demo_folder("demo").fingerprint)
+    assert DemoFolder("demo", tmp_path / "mine").ready() == stores[1] / "demo"
+    assert DemoFolder("demo", tmp_path / "mine", {"training": {"steps": 1}}).ready() is None
 
 
 def test_settings_of_ones_own_need_a_folder_of_ones_own(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from regard.demo.lectures import LECTURES
 from regard.demo.story.links import TIRED, WIDE
+from regard.demo.story.looks import REFERENTS
 from regard.demo.story.telling import WORDS
 
 PICTURES = Path(__file__).parents[3] / "docs" / "pictures"
@@ -53,11 +54,11 @@ def test_a_picture_names_no_host_and_no_font_file(folder, drawn):
 def test_a_picture_shows_the_beginning_of_the_story_in_colour(folder, drawn):
     picture = (drawn if folder == "drawn" else PICTURES) / "story.svg"
     told = " ".join(texts_of(picture))
-    for title in WORDS.values():
-        assert title in told
+    for word, referent in REFERENTS.items():
+        assert f"English attends to English: from “{word}” to {referent}" in told
     for linked in (TIRED, WIDE):
         assert f"too {linked.adjective}" in " ".join(told.split())
-    assert "six steps" not in told
+    assert not any(title in told for title in WORDS.values())
     text = picture.read_text(encoding="utf-8")
     assert len(set(re.findall(r'<rect fill="(#[0-9a-f]{6})"', text))) > 5
     assert re.search(r"fill: #b4620d;font-weight: bold", text)  # the words that matter

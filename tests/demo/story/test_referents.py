@@ -13,7 +13,18 @@ from regard.demo.people import MEN, NAMES, WOMEN
 from regard.demo.senses import STREETS, WATERS
 from regard.demo.sentences import same
 from regard.demo.story.contrasts import DRAWN, contrasts
-from regard.demo.story.referents import Row, choose_head, judge_head, resolve
+from regard.demo.story.referents import (
+    MEASURED,
+    PAIRS,
+    Row,
+    Switch,
+    choose_head,
+    choose_switch,
+    judge_head,
+    judge_switch,
+    resolutions,
+    resolve,
+)
 
 
 @pytest.mark.parametrize("word", DRAWN)
@@ -55,8 +66,9 @@ def rows(*places: int, referents=(0, 1)) -> list[Row]:
 
 def test_a_head_is_right_where_its_row_is_largest_at_the_referent():
     judged = judge_head("it", 0, 0, [rows(0, 1), rows(0, 0), rows(3, 3)])
-    assert (judged.right, judged.sentences, judged.share) == (3, 6, 0.5)
-    assert (judged.flips, judged.pairs) == (1, 3)
+    assert (judged.right, judged.sentences, judged.is_clear) == (3, 6, False)
+    assert judge_head("it", 0, 0, [rows(0, 1), rows(0, 0)]).is_clear
+    assert (judged.first, judged.second, judged.flips, judged.pairs) == (2, 1, 1, 3)
     assert judged.weight == 0.5
     assert judge_head("it", 0, 1, [rows(0, 1)]).right == 0
 
@@ -66,6 +78,17 @@ def test_the_head_with_the_most_right_rows_is_chosen_and_of_equals_the_heavier()
     assert choose_head([rows(2, 2, referents=(2, 2)), rows(0, 0, referents=(2, 2))]) == (0, 1)
     light, heavy = np.array([0.4, 0.3, 0.3]), np.array([0.6, 0.2, 0.2])
     assert choose_head([[Row(np.stack([[light, heavy]]), 0)]]) == (0, 1)
+
+
+def test_a_switch_attends_to_a_noun_only_where_it_is_that_noun():
+    rests = [rows(2, 1), rows(2, 1)]  # head 0 attends to the second noun in second sentences only
+    assert choose_switch(rests) == (0, 0, 1)
+    found = judge_switch(0, 0, 1, [rows(2, 1), rows(1, 1), rows(2, 2), rows(3, 1)])
+    assert (found.noun, found.pairs, found.chosen, found.otherwise) == ("second", 4, 3, 1)
+    assert not found.is_clear
+    assert judge_switch(0, 0, 1, rests).is_clear
+    fixed = [rows(1, 1)] * 4
+    assert judge_switch(0, 0, 1, fixed).chosen - judge_switch(0, 0, 1, fixed).otherwise == 0
 
 
 def test_the_head_is_judged_on_other_sentences_than_it_is_chosen_on(demo, monkeypatch):
@@ -80,8 +103,14 @@ def test_the_head_is_judged_on_other_sentences_than_it_is_chosen_on(demo, monkey
     assert not set(chosen) & set(judged)
 
 
+def test_the_measurements_are_stored_with_the_model(demo):
+    assert [found.word for found in resolutions(demo.facts)] == list(MEASURED)
+    assert {found.sentences for found in resolutions(demo.facts)} == {2 * PAIRS}
+    assert Switch(**demo.facts["switch"]).pairs == PAIRS
+
+
 def test_a_model_is_measured_by_its_own_attention(demo):
     found = resolve(demo.model, built_in(), "she", pairs=2)
     assert (found.sentences, found.pairs) == (4, 2)
     assert 0 < found.weight < 1
-    assert found.as_dict()["word"] == "she"
+    assert found.word == "she"

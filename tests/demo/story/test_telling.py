@@ -18,8 +18,9 @@ from regard.demo.story import language_model, telling
 from regard.demo.story.corpus_files import families, show_samples
 from regard.demo.story.language_model import PROMPTS, tell_language_model, word_by_word
 from regard.demo.story.links import TIRED, Finding, bank_meanings, find_heads
-from regard.demo.story.looks import share, show_finding, show_trials
+from regard.demo.story.looks import share, show_finding, show_resolution, show_switch, show_trials
 from regard.demo.story.promises import translate
+from regard.demo.story.referents import Resolution, Switch
 from regard.demo.story.sentence import interlinear, literal, show_own, strange_words
 from regard.demo.story.telling import six_steps, tell
 from regard.demo.story.training import obtain, sentences_for
@@ -88,6 +89,28 @@ def test_a_clean_head_is_named_and_several_are_said_to_be_no_such_thing(scenes, 
     told = " ".join(written.getvalue().split())
     assert "No head does it by itself" in told
     assert told.count("The animal didn't cross the street") == 6
+
+
+def test_a_head_that_finds_the_referent_is_told_with_its_counts(demo, paper):
+    board, written = paper
+    show_resolution(board, demo.model, Resolution("bank", 0, 1, 30, 28, 29, 27, 0.8))
+    told = " ".join(written.getvalue().split())
+    assert "In encoder layer 0 head 1, “bank” attends most to what was crossed in 57 of 60 sentences" in told
+    assert "In 27 of 30 pairs both sentences are right" in told
+    assert all(place in told for place in ("river", "street"))
+    show_resolution(board, demo.model, Resolution("it", 0, 1, 30, 30, 0, 0, 0.5))
+    told = " ".join(written.getvalue().split())
+    assert "No encoder head finds its noun in every kind of sentence. In encoder layer 0 head 1, “it”" in told
+    assert "its noun in 30 of 60 sentences" in told
+
+
+def test_only_a_head_that_switches_is_told(demo, paper):
+    board, written = paper
+    show_switch(board, demo.model, Switch(0, 1, "second", 30, 20, 10))
+    assert written.getvalue() == ""
+    show_switch(board, demo.model, Switch(0, 1, "second", 30, 29, 1))
+    told = " ".join(written.getvalue().split())
+    assert "the second noun in 29 of 30 sentences in which it is that noun, and in 1 of 30" in told
 
 
 def test_a_look_back_is_shown_over_the_french_so_far(scenes, paper):
