@@ -20,6 +20,7 @@ from starlette.types import Scope
 from regard.service.http_errors import Forbidden, RequestError
 
 LOCAL = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.IGNORECASE)
+PORT = re.compile(r":(\d+)$")
 TICKET_SECONDS = 60.0
 PAGES = ("/", "/studio")  # the addresses that a person opens
 API = "/studio/api/"
@@ -81,7 +82,8 @@ def check_token(token: Token, scope: Scope) -> Response | None:
 
 def cookie_name(headers: Headers) -> str:
     """The name of the cookie; cookies do not tell ports apart, so the name does."""
-    return f"regard-{headers['host'].rpartition(':')[2]}"
+    port = PORT.search(headers["host"])
+    return f"regard-{port[1] if port else 80}"
 
 
 def _first_visit(token: Token, name: str, query: list[tuple[str, str]]) -> Response:

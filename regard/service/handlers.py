@@ -1,4 +1,4 @@
-"""The computation of each request, under the lock of its model. Imports torch."""
+"""The computation of each request; a forward pass holds the lock of its model. Imports torch."""
 
 from __future__ import annotations
 

@@ -86,6 +86,14 @@ def test_the_first_visit_stores_the_token(client, token):
     assert client.post(f"{API}trace", json={"model": "small", "text": "The"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("host", "name"), [("localhost:8766", "regard-8766"), ("[::1]", "regard-80"), ("[::1]:9", "regard-9")]
+)
+def test_each_port_has_its_own_cookie(client, token, host, name):
+    found = client.get(f"/?token={token.value}", headers={"Host": host})
+    assert found.headers["set-cookie"].startswith(f"{name}={token.value};")
+
+
 def test_an_address_keeps_its_other_parts(client, token):
     found = client.get("/studio", params={"a": '"><script>', "token": token.value, "b": "&"})
     assert 'content="0; url=/studio?a=%22%3E%3Cscript%3E&amp;b=%26"' in found.text

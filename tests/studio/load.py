@@ -105,6 +105,7 @@ def clients(home: str, model: str, number: int, times: int) -> None:
 def beside(home: str, model: str, times: int) -> None:
     """A cached trace while other clients ask for new sentences."""
     client, over = Client(home), Event()
+    client.post("trace", model=model, text=TEXT)  # earlier lines may have evicted it
 
     def ask(_: int) -> None:
         other = Client(home)
