@@ -7,9 +7,11 @@ import torch
 
 from regard.checkpoints.folder import load_model, read_folder
 from regard.cli.app import run
+from regard.demo.corpus import built_in
 from regard.demo.story import shipping
 from regard.demo.story.model_store import RECIPES, SHIPPED, DemoFolder, read_facts
 from regard.demo.story.promises import PROMISES, Promises, judge
+from regard.demo.story.referents import find_switch, resolve
 from regard.demo.story.shipping import LARGEST, folder_size, ship
 from regard.demo.story.training import sentences_for
 from regard.errors import UsageError
@@ -41,6 +43,13 @@ def test_a_shipped_translator_keeps_the_promises(name):
     assert found.lectures_right == found.lectures_total, MAKE_AGAIN
     facts = read_facts(SHIPPED / name) or {}
     assert (facts["exact_match"], facts["lectures_right"]) == (found.exact_match, found.lectures_right)
+
+
+def test_the_shipped_encoder_links_words_as_the_story_and_the_documents_say():
+    translator, sentences = load(SHIPPED / "demo"), built_in()
+    assert resolve(translator, sentences, "she").is_clear, MAKE_AGAIN
+    assert resolve(translator, sentences, "bank").is_clear, MAKE_AGAIN
+    assert find_switch(translator, sentences).is_clear, MAKE_AGAIN
 
 
 def test_the_shipped_language_model_completes_the_pangram():
