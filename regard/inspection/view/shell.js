@@ -58,7 +58,8 @@ export class Shell {
   fail(error) {
     const { current } = this.context.trace;
     const still = current && current.text !== this.state.get("text") ? ` The pictures are of “${current.text}”.` : "";
-    fill(this.alert, error && make("p", { text: `${error.message}${still}` }));
+    const sentence = error?.message.replace(/([^.?!])$/, "$1.");
+    fill(this.alert, error && make("p", { text: `${sentence}${still}` }));
   }
 
   /** Show quietly that an answer is on its way. */

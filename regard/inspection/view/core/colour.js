@@ -41,16 +41,6 @@ export function usePalette({ attention, signed, hues, ideas, forced = false }) {
   colours = { attention: ramp(attention), signed: ramp(signed), hues, ideas, forced };
 }
 
-/** The colour of a weight from 0 to 1. */
-export function attentionColour(weight) {
-  return css(attentionShade(weight));
-}
-
-/** The colour of a number whose sign matters, where `largest` is the largest magnitude. */
-export function signedColour(value, largest) {
-  return css(signedShade(value, largest));
-}
-
 /** The hue of a head; after eight they repeat, so its number always stands beside it. */
 export function headColour(number) {
   return css(colours.hues[number % HUES]);

@@ -112,7 +112,7 @@ export class Tracing {
 }
 
 /** What the state asks of the model; null where there is nothing to read. */
-export function requestOf(state) {
+function requestOf(state) {
   const text = state.get("text");
   if (!state.get("model") || !text?.trim()) return null;
   return {

@@ -13,7 +13,7 @@ export function unpack(message) {
 }
 
 /** The number that 16 bits stand for. */
-export function fromHalf(bits) {
+function fromHalf(bits) {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;

@@ -5,15 +5,15 @@ import { make, digits } from "../core/dom.js";
 const MOST = 40;
 
 /**
- * bars({label, items: [{text, value, strong, masked}], largest, idea, decimals, onpick}).
+ * bars({label, items: [{text, value, strong, masked}], largest, signed}).
  *
  * Bars of signed numbers start in the middle. Where there are very many items, those near the strong one stay.
  */
-export function bars({ label, items, largest = null, idea = "query", decimals = 4, signed = false }) {
+export function bars({ label, items, largest = null, signed = false }) {
   const most = largest ?? Math.max(1e-12, ...items.map(({ value }) => (Number.isFinite(value) ? Math.abs(value) : 0)));
   const shown = around(items);
-  const list = make("ul", { class: `bars of-${idea}${signed ? " signed" : ""}`, "aria-label": label });
-  list.append(...shown.map((item) => bar(item, most, decimals)));
+  const list = make("ul", { class: signed ? "bars signed" : "bars", "aria-label": label });
+  list.append(...shown.map((item) => bar(item, most)));
   const rest = items.length - shown.length;
   return make(
     "div",
@@ -23,11 +23,11 @@ export function bars({ label, items, largest = null, idea = "query", decimals = 
   );
 }
 
-function bar({ text, value, strong, masked }, most, decimals) {
+function bar({ text, value, strong, masked }, most) {
   const share = Number.isFinite(value) ? Math.max(-1, Math.min(1, value / most)) : 0;
   const fill = make("span", { class: `bar-fill${share < 0 ? " below" : ""}`, style: { "--share": Math.abs(share) } });
   const track = make("span", { class: "bar-track", "aria-hidden": "true" }, fill);
-  const number = make("span", { class: "bar-number", text: masked ? "masked" : digits(value, decimals) });
+  const number = make("span", { class: "bar-number", text: masked ? "masked" : digits(value) });
   const name = make("span", { class: "bar-name", dir: "auto", text });
   return make("li", { class: strong ? "is-strong" : null, "data-value": value }, name, track, number);
 }

@@ -6,7 +6,7 @@ import { button } from "./controls.js";
 const UNDONE = { ablate: [], interventions: [], snapshot: null, target: null };
 
 /** What is changed, in a few words: "6 heads off, 1 intervention"; "" where nothing is. */
-export function changesText(state) {
+function changesText(state) {
   const [ablate, interventions] = [state.get("ablate"), state.get("interventions")];
   const [snapshot, target] = [state.get("snapshot"), state.get("target")];
   const heads = ablate.filter(Array.isArray).length;

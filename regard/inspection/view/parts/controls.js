@@ -7,7 +7,7 @@ import { make, uniqueId } from "../core/dom.js";
  *
  * least and most bound the range; typing may go up to `limit`. A typed number that is none is left alone.
  */
-export function slider({ label, least, most, step, value, limit = most, hint = null, onchange }) {
+export function slider({ label, least, most, step, value, limit = most, onchange }) {
   const id = uniqueId("slider");
   const range = make("input", { type: "range", id, min: least, max: most, step, value });
   const typed = make("input", {
@@ -39,7 +39,6 @@ export function slider({ label, least, most, step, value, limit = most, hint = n
     make("label", { for: id, text: label }),
     range,
     typed,
-    hint && make("span", { class: "hint", text: hint }),
   );
   return { root, range, typed, set };
 }

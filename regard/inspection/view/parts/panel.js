@@ -8,9 +8,9 @@ import { adjust, make, uniqueId } from "../core/dom.js";
  * fail(error) shows an error in the card's own line, null clears it. blank(true) hides the picture and restores
  * the first title, until blank(false).
  */
-export function panel({ title, class: name = "", level = 2 }) {
+export function panel({ title, class: name = "" }) {
   const id = uniqueId("panel");
-  const heading = make(`h${level}`, { id, text: title });
+  const heading = make("h2", { id, text: title });
   const body = make("div", { class: "panel-body" });
   const foot = make("div", { class: "panel-foot" });
   const element = make("div", { class: `panel ${name}`, role: "group", "aria-labelledby": id }, heading, body, foot);

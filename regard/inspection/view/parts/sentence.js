@@ -5,7 +5,7 @@ import { make, fill, uniqueId } from "../core/dom.js";
 const LONGEST = 20_000;
 const MOST_HIGH = 132; // pixels; a longer text scrolls
 
-/** A labelled field: sentenceField({state, name: "text", label, readOnly, onenter}). */
+/** A labelled field: sentenceField({state, name: "text", label, readOnly, hint}). */
 export function sentenceField({ state, name = "text", label = "Your sentence", readOnly = false, hint = "" }) {
   const id = uniqueId("sentence");
   const field = growingField({ id, placeholder: hint, readOnly, value: state.get(name) ?? "" });

@@ -7,12 +7,12 @@ import { foldedTable } from "./table.js";
 const ROOMY = 64; // up to so many numbers, cells stand apart
 
 /**
- * Strips of equal length, read together: strips({label, vectors: [{name, idea, values}], largest}).
+ * Strips of equal length, read together: strips({label, vectors: [{name, idea, values}]}).
  *
- * One scale for all, from the largest magnitude among them unless given.
+ * One scale for all, from the largest magnitude among them.
  */
-export function strips({ label, vectors, largest = null, table = true }) {
-  const most = largest ?? Math.max(...vectors.map(({ values }) => magnitude(values)));
+export function strips({ label, vectors }) {
+  const most = Math.max(...vectors.map(({ values }) => magnitude(values)));
   const count = vectors[0].values.length;
   const reading = make("p", { class: "strip-reading", text: summary(vectors, most) });
   const rows = vectors.map((vector) => row(vector, most));
@@ -38,7 +38,7 @@ export function strips({ label, vectors, largest = null, table = true }) {
     columns: ["number", ...vectors.map(({ name }) => name)],
     rows: Array.from({ length: count }, (_, i) => [i, ...vectors.map(({ values }) => values[i])]),
   });
-  return make("div", { class: "strip-group" }, group, reading, table && foldedTable({ caption: label, give }));
+  return make("div", { class: "strip-group" }, group, reading, foldedTable({ caption: label, give }));
 }
 
 /** The largest magnitude of a vector. */

@@ -6,12 +6,12 @@ const MOST_ROWS = 200;
 const MOST_COLUMNS = 66;
 
 /** A folded table: `give` returns {columns, rows}; `refresh` of the element fills an open one anew. */
-export function foldedTable({ caption, give, title = "As a table" }) {
+export function foldedTable({ caption, give }) {
   const body = make("div", { class: "table-room", tabindex: "0", role: "group", "aria-label": caption });
   const fold = make(
     "details",
     { class: "as-table" },
-    make("summary", { text: title, "aria-label": `${title}: ${caption}` }),
+    make("summary", { text: "As a table", "aria-label": `As a table: ${caption}` }),
     body,
   );
   fold.refresh = () => fill(body, fold.open ? tableOf(caption, give()) : null);

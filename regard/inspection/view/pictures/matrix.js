@@ -37,7 +37,7 @@ export class Matrix {
     this.onisolate = () => {};
     this.onrelease = () => {};
     this.picture = this.plan = this.hovered = this.isolated = this.pinned = null;
-    this.enlarged = this.turned = false;
+    this.enlarged = false;
     this.grid = new Grid({
       label,
       onmove: (cell) => this.moved(cell),
@@ -50,28 +50,24 @@ export class Matrix {
   }
 
   /**
-   * Show numbers: {rows, columns, weights, visible, pinned, numbers, decimals, turned, signed, largest, isolated}.
+   * Show numbers: {rows, columns, weights, visible, pinned, numbers, decimals, signed, largest, isolated}.
    *
    * weights     row by row, flat or as lists; visible likewise, 0 for what is masked
    * numbers     "telling" (the row looked at, and large ones), "all" or "none", with so many `decimals`
-   * turned      draws columns as rows; events stay as given
    * signed      colours for numbers of both signs, up to `largest`
    * isolated    the row beside which others fade
    */
-  show({ rows, columns, weights, visible = null, pinned = null, turned = false, isolated = null, ...look }) {
-    const given = {
+  show({ rows, columns, weights, visible = null, pinned = null, isolated = null, ...look }) {
+    const picture = {
       rows: rows.map(clip),
       columns: columns.map(clip),
       weights: flat(weights),
       visible: visible && masking(flat(visible)),
     };
-    const picture = turned ? transposed(given) : given;
-    this.turned = turned;
-    const [rowIdea, columnIdea] = turned ? [this.columnIdea, this.rowIdea] : [this.rowIdea, this.columnIdea];
-    this.picture = { ...PLAIN, ...look, ...picture, rowIdea, columnIdea };
+    this.picture = { ...PLAIN, ...look, ...picture, rowIdea: this.rowIdea, columnIdea: this.columnIdea };
     this.picture.largest ??= largestOf(picture.weights);
-    this.pinned = pinned && this.swapped(pinned);
-    this.isolated = turned ? null : isolated;
+    this.pinned = pinned;
+    this.isolated = isolated;
     this.hovered = null;
     this.grid.show(this.picture, this.pinned);
     this.layOut();
@@ -85,14 +81,14 @@ export class Matrix {
 
   /** Mark a cell as pinned, without an event. */
   pin(cell) {
-    this.pinned = cell && this.swapped(cell);
+    this.pinned = cell;
     this.grid.pin(this.pinned);
     this.drawSoon();
   }
 
   /** Show a cell, or a whole row ({row, column: null}), as if the pointer were on it. */
   point(cell) {
-    this.hovered = cell && this.swapped(cell);
+    this.hovered = cell;
     this.drawSoon();
   }
 
@@ -246,13 +242,7 @@ export class Matrix {
     const value = row === null || column === null ? null : weights[row * columns.length + column];
     const [rowLabel, columnLabel] = [rows[row] ?? null, columns[column] ?? null];
     const masked = value !== null && !!visible && !visible[row * columns.length + column];
-    return this.turned
-      ? { row: column, column: row, value, masked, rowLabel: columnLabel, columnLabel: rowLabel }
-      : { row, column, value, masked, rowLabel, columnLabel };
-  }
-
-  swapped(cell) {
-    return this.turned ? { row: cell.column, column: cell.row } : { row: cell.row, column: cell.column };
+    return { row, column, value, masked, rowLabel, columnLabel };
   }
 }
 
@@ -276,17 +266,6 @@ function flat(numbers) {
 // Where all may be looked at, nobody needs to ask cell by cell.
 function masking(visible) {
   return visible.indexOf(0) < 0 ? null : visible;
-}
-
-function transposed({ rows, columns, weights, visible }) {
-  const turn = (numbers) => {
-    const turned = new Float64Array(numbers.length);
-    for (let i = 0; i < rows.length; i++) {
-      for (let j = 0; j < columns.length; j++) turned[j * rows.length + i] = Number(numbers[i * columns.length + j]);
-    }
-    return turned;
-  };
-  return { rows: columns, columns: rows, weights: turn(weights), visible: visible && turn(visible) };
 }
 
 function largestOf(numbers) {

@@ -74,8 +74,8 @@ export function isVisible(picture, row, column) {
 }
 
 /** A cell's number as it is written in it. */
-export function written(picture, value, decimals = picture.decimals) {
-  const text = value.toFixed(decimals);
+export function written(picture, value) {
+  const text = value.toFixed(picture.decimals);
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 

@@ -89,7 +89,7 @@ export function download(blob, name) {
 }
 
 /** A name that every system takes. */
-export function fileName(name) {
+function fileName(name) {
   const plain = name.normalize("NFKD").replace(/[^\w .-]+/g, "").trim().replace(/\s+/g, "-").toLowerCase();
   return plain.slice(0, 60) || "picture";
 }

@@ -21,7 +21,7 @@ export function stepCards(it) {
 }
 
 /** What the scores are divided by, as it would be written. */
-export function divisorInWords({ worked, rules }) {
+function divisorInWords({ worked, rules }) {
   const root = worked.divisor !== 1 && `√${worked.width}`;
   const heat = rules.temperature !== 1 && writeNumber(rules.temperature);
   const parts = [root, heat].filter(Boolean);

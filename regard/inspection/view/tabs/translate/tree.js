@@ -11,10 +11,9 @@ const BOX = { width: 88, height: 30 };
 const MARGIN = 14;
 const KEYS = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 
-/** A tree in root; show(nodes) as often as needed, onselect(node) hears what is looked at. */
+/** A tree in root; show(nodes) as often as needed. */
 export class Tree {
-  constructor(root, { onselect = (_node) => {} } = {}) {
-    this.onselect = onselect;
+  constructor(root) {
     this.most = 3;
     this.selected = 0;
     this.drawing = svg("svg", {
@@ -193,7 +192,6 @@ export class Tree {
   tell() {
     const node = this.nodes[this.selected];
     this.told.textContent = this.sentence(node);
-    this.onselect(node);
   }
 
   sentence(node) {
