@@ -51,11 +51,11 @@ export function luckAt(seed, place) {
 }
 
 /** A share as people read it, never rounded up to a certainty or down to nothing. */
-export function writeShare(share) {
-  const least = 0.001;
-  if (share > 0 && share < least / 2) return `< ${least}`;
-  if (share < 1 && share > 1 - least / 2) return `> ${1 - least}`;
-  return share.toFixed(3);
+export function writeShare(share, digits = 3) {
+  const least = 10 ** -digits;
+  if (share > 0 && share < least / 2) return `< ${least.toFixed(digits)}`;
+  if (share < 1 && share > 1 - least / 2) return `> ${(1 - least).toFixed(digits)}`;
+  return share.toFixed(digits);
 }
 
 /** Half the sum of all differences: the share that went elsewhere. */
