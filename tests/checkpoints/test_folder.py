@@ -221,6 +221,24 @@ def test_another_head_on_the_same_body(tmp_path):
     assert torch.equal(model.head.classify.weight, head)
 
 
+def test_half_precision_weights_become_those_of_the_model():
+    torch.manual_seed(0)
+    stored = {
+        name: array.detach().numpy().astype(np.float16)
+        for name, array in stored_weights(build_model(CONFIG)).items()
+    }
+    model = build_model(CONFIG, device="meta")
+    load_weights(model, stored)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert torch.equal(model.source.weight.detach(), torch.from_numpy(stored["source.weight"]).float())
+
+
+def test_a_short_message_is_whole(saved):
+    retold(saved, heads=0)
+    with pytest.raises(CheckpointError, match=r"heads \(0\): input should be greater than or equal to 1$"):
+        read_folder(saved)
+
+
 def test_loading_into_a_model_keeps_its_parameters(saved):
     model = build_model(CONFIG)
     parameter = model.source.weight
