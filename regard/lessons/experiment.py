@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
+from regard.model.config import ModelConfig
+from regard.model.transformer import EncoderOnly, build_model
+from regard.registry import Registry
 from regard.text.collate import Batch, LabelledBatch, ParallelBatch, TextBatch
 from regard.training.events import Event, StepDone
+from regard.training.objectives import Classification
 from regard.training.settings import TrainingSettings
 from regard.training.trainer import Trainer
 
 Drawn = TypeVar("Drawn", bound=Batch)
+
+
+class ClassificationTask(Protocol):
+    """Texts with labels, drawn from a random generator."""
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def classes(self) -> int: ...
+
+    def draw(self, random: np.random.Generator) -> LabelledBatch:
+        """A batch."""
+        ...
 
 
 @dataclass
@@ -76,6 +95,41 @@ def seeded(build: Callable[[], nn.Module], seed: int) -> nn.Module:
     """A module whose initial weights depend on the seed alone."""
     torch.manual_seed(seed)
     return build()
+
+
+def classifier(
+    task: ClassificationTask, seed: int, steps: int, **config: Any
+) -> tuple[EncoderOnly, list[float]]:
+    """A small encoder trained to classify, and the loss of every step; `config` replaces its settings."""
+    settings = {
+        "family": "encoder-only", "output": "classes", "classes": task.classes,
+        "vocabulary": task.vocabulary, "context": 64, "width": 64, "layers": 1, "heads": 2,
+        "feed_forward_width": 128, "positions": "none",
+    }  # fmt: skip
+    model = seeded(lambda: build_model(ModelConfig(**settings | config)), seed)
+    assert isinstance(model, EncoderOnly)
+    return model, fit(Classification(model), task.draw, steps, seed)
+
+
+@torch.no_grad()
+def accuracy(model: EncoderOnly, task: ClassificationTask, seed: int, batches: int = 16) -> float:
+    """The share of right labels in batches that training did not draw."""
+    right = []
+    for number in range(batches):
+        batch = task.draw(np.random.default_rng((seed, 1 << 20, number)))
+        right.append((model(torch.as_tensor(batch.input)).argmax(-1).numpy() == batch.labels).mean())
+    return float(np.mean(right))
+
+
+@contextmanager
+def registered(registry: Registry[Any], **variants: Any) -> Iterator[None]:
+    """Variants that exist in a registry only while a lesson runs."""
+    registry.update(variants)
+    try:
+        yield
+    finally:
+        for name in variants:
+            del registry[name]
 
 
 def language_batch(ids: np.ndarray) -> TextBatch:

@@ -16,7 +16,11 @@ from typing import Any
 from regard.errors import UsageError, nearest
 from regard.lessons.lesson import Experiment, Lesson, Result, Say
 
-NAMES = ("six-steps", "scaling", "masking", "order")  # in the order in which they are taught
+# In the order in which they are taught.
+NAMES = (
+    "six-steps", "scaling", "masking", "order", "positions", "similarity", "projections",
+    "residuals", "norms",
+)  # fmt: skip
 STORED = files("regard.lessons").joinpath("results")
 DIGITS = 6  # of stored numbers
 

@@ -6,12 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from regard.lessons.experiment import fit, seeded
+from regard.lessons.experiment import classifier
 from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, series
 from regard.lessons.tasks import LookUp
-from regard.model.config import ModelConfig
-from regard.model.transformer import build_model
-from regard.training.objectives import Classification
 
 SIMILARITIES = {"divided": "scaled-dot", "not divided": "dot"}
 
@@ -139,13 +136,8 @@ class Scaling(Lesson):
     def _trained(self, kind: str, seed: int, say: Say) -> list[float]:
         """The loss of a look-up, averaged over 60 parts of the training."""
         say(f"training, {kind}, seed {seed}")
-        task = LookUp()
-        config = ModelConfig(
-            family="encoder-only", output="classes", classes=task.values, vocabulary=task.vocabulary,
-            context=32, width=64, layers=1, heads=1, key_width=self.train_key_width, value_width=64,
-            feed_forward_width=128, similarity=SIMILARITIES[kind], positions="none",
-        )  # fmt: skip
-        module = Classification(seeded(lambda: build_model(config), seed))  # type: ignore[arg-type]
-        losses = fit(module, task.draw, self.steps, seed)
+        widths = {"key_width": self.train_key_width, "value_width": 64}
+        similarity = SIMILARITIES[kind]
+        _, losses = classifier(LookUp(), seed, self.steps, heads=1, similarity=similarity, **widths)
         every = max(1, self.steps // 60)
         return [float(np.mean(losses[end - every : end])) for end in range(every, self.steps + 1, every)]

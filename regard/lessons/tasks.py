@@ -28,6 +28,11 @@ class LookUp:
         """Every pair of a key and a value, and every key as a query."""
         return self.keys * self.values + self.keys
 
+    @property
+    def classes(self) -> int:
+        """One for each value."""
+        return self.values
+
     def draw(self, random: np.random.Generator) -> LabelledBatch:
         """A batch of rows."""
         keys = random.permuted(np.tile(np.arange(self.keys), (self.rows, 1)), axis=1)[:, : self.pairs]
@@ -41,19 +46,25 @@ class LookUp:
 class FirstOfTwo:
     """Which of two tokens comes first, or how often each occurs: the first needs order, the second does not.
 
-    A row starts with id 0. Ids 1 and 2 are the two tokens, all others are filler.
+    A row starts with id 0. Ids 1 and 2 are the two tokens, all others are filler. All rows of a batch have
+    one length: `length`, or one drawn between `shortest` and `length`.
     """
 
     length: int = 8
+    shortest: int | None = None
     rows: int = 64
     needs_order: bool = True
     vocabulary: int = 12
+    classes: int = 2
 
     def draw(self, random: np.random.Generator) -> LabelledBatch:
         """A batch of rows; half of the labels are 1."""
-        ids = random.integers(3, self.vocabulary, size=(self.rows, self.length))
+        length = (
+            self.length if self.shortest is None else int(random.integers(self.shortest, self.length + 1))
+        )
+        ids = random.integers(3, self.vocabulary, size=(self.rows, length))
         labels, every = random.integers(2, size=self.rows), np.arange(self.rows)
-        places = random.permuted(np.tile(np.arange(1, self.length), (self.rows, 1)), axis=1)[:, :3]
+        places = random.permuted(np.tile(np.arange(1, length), (self.rows, 1)), axis=1)[:, :3]
         if self.needs_order:
             first, second = places[:, :2].min(1), places[:, :2].max(1)
             ids[every, first], ids[every, second] = 1 + labels, 2 - labels

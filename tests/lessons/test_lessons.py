@@ -27,6 +27,11 @@ SHORT: dict[str, dict] = {
     "scaling": {"queries": 300, "steps": 60, "seeds": (1,)},
     "masking": {"steps": 120, "seeds": (1,)},
     "order": {"steps": 150, "seeds": (1,)},
+    "positions": {"steps": 200, "seeds": (1,), "lengths": (12, 48)},
+    "similarity": {"steps": 250, "seeds": (1,)},
+    "projections": {"steps": 60, "seeds": (1,)},
+    "residuals": {"steps": 120, "seeds": (1,), "depths": (1, 6)},
+    "norms": {"steps": 40, "seeds": (1,)},
 }
 
 
