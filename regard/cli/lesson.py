@@ -35,7 +35,7 @@ def lesson(
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Show a claim of the lectures as an experiment with a verdict."""
+    """Show a claim of the lectures, measured, and its verdict."""
     from regard.errors import UsageError
     from regard.lessons.results import NAMES
 

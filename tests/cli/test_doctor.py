@@ -16,7 +16,7 @@ def test_the_versions_are_those_installed(capsys):
     assert found["packages"]["regard"] == version("regard")
     assert found["machine"]["cores"] >= 1
     assert found["machine"]["devices"][0] == "cpu"
-    assert set(found["extras"]) >= {"notebook", "exchange", "bench", "test"}
+    assert set(found["extras"]) >= {"notebook", "bench", "test"}
 
 
 def test_a_missing_extra_names_its_install_command(capsys, monkeypatch):

@@ -13,6 +13,7 @@ TRANSLATION = {
     **RATES,
     "training": {**TRAINING, "steps": 120},
     "model": SIZE,
+    "architecture": {"decoder_layers": 2},
     "checkpoints": {"snapshot_every": 30},
     "validation": {"validate_every": 60, "sentences": 2},
 }
