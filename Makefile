@@ -37,7 +37,7 @@ format: .venv/installed-for-tests
 	$(BIN)/ruff format .
 
 # torch comes first and alone, so that a build of it that you put into .venv yourself is kept.
-.venv/installed: pyproject.toml constraints.txt
+.venv/installed: pyproject.toml constraints.txt $(wildcard regard/engine/native/*)
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Regard needs Python 3.11 or newer, and $(PYTHON) is %d.%d; try make PYTHON=python3.11' % sys.version_info[:2])"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) torch setuptools

@@ -1,7 +1,7 @@
 """Run lessons and write their stored results and docs/lessons.md.
 
-python docs/lessons.py            write docs/lessons.md from the stored results
-python docs/lessons.py all        run every lesson first; takes up to an hour on two cores
+python docs/lessons.py            refresh texts, tables and figures of the stored results, and docs/lessons.md
+python docs/lessons.py all        run every lesson first, on all cores
 python docs/lessons.py order ...  run these first
 """
 
@@ -10,77 +10,56 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from regard.lessons.results import NAMES, check_name, stored_figure, stored_result, write_result
-from regard.lessons.show import measured_on, write_cell
+from regard.lessons.document import markdown
+from regard.lessons.lesson import Result
+from regard.lessons.results import NAMES, check_name, stored_result, write_result
 
 DOCS = Path(__file__).parent
-STORED = DOCS.parent / "regard" / "lessons" / "results"
-HEAD = """# Lessons
-
-Each lesson turns a claim of the lectures into an experiment. Its threshold is fixed in the code before the run, and a control must have the opposite verdict. This page is written by `python docs/lessons.py` from the results that the package stores.
-
-```sh
-regard lesson                    # list the claims and their verdicts
-regard lesson order              # show a stored result
-regard lesson six-steps --run    # repeat the experiment
-```
-"""  # noqa: E501
+FIGURES = "../regard/lessons/results/"
+STORED = DOCS / FIGURES
 
 
 def main(names: list[str]) -> None:
-    """Run the lessons and write the page."""
-    for name in NAMES if names == ["all"] else names:
+    """Run the lessons, refresh the others, and write the page."""
+    chosen = NAMES if names == ["all"] else names
+    for name in chosen:
         check_name(name)
-        run_and_store(name)
+    if chosen:
+        from regard.lessons.registry import LESSONS
+        from regard.lessons.side_by_side import run_lessons
+
+        lessons = [LESSONS.find(name)() for name in chosen]
+        for result in run_lessons(lessons, lambda line: print(line, file=sys.stderr)):
+            store(result)
+    for name in NAMES:
+        refresh(name)
     (DOCS / "lessons.md").write_text(write_page(), encoding="utf-8")
 
 
-def run_and_store(name: str) -> None:
-    """Run a lesson with its default settings and store the result."""
+def store(result: Result) -> None:
+    """Write a result and its figure, if its control has the opposite verdict."""
     from regard.lessons.figures import draw_svg
     from regard.lessons.registry import LESSONS
-    from regard.lessons.results import run
 
-    lesson = LESSONS.find(name)()
-    result = run(lesson, lambda line: print(f"{name}: {line}", file=sys.stderr))
     if not result.is_controlled:
-        raise SystemExit(f"{name}: the control has the same verdict; nothing is stored")
-    write_result(result, draw_svg(lesson.charts(result.experiment.measured)), STORED)
+        raise SystemExit(f"{result.name}: the control has the same verdict; nothing is stored")
+    charts = LESSONS.find(result.name)().charts(result.experiment.measured)
+    write_result(result, draw_svg(charts), STORED)
+
+
+def refresh(name: str) -> None:
+    """Derive everything but the numbers of a stored result from its code again."""
+    from regard.lessons.registry import LESSONS
+    from regard.lessons.results import refreshed
+
+    stored = stored_result(name)
+    assert stored is not None, f"no stored result of {name}"
+    store(refreshed(stored, LESSONS.find(name)()))
 
 
 def write_page() -> str:
     """The page, from the stored results."""
-    return "\n".join([HEAD, _overview(), *map(_section, NAMES)])
-
-
-def _overview() -> str:
-    rows = []
-    for name in NAMES:
-        result = stored_result(name)
-        assert result is not None, f"{name} has no stored result"
-        rows.append(f"| [{name}](#{name}) | {result.claim} | {result.experiment.verdict.words} |")
-    return "\n".join(["| lesson | claim | verdict |", "|---|---|---|", *rows, ""])
-
-
-def _section(name: str) -> str:
-    result = stored_result(name)
-    assert result is not None
-    assert stored_figure(name)
-    verdict, control = result.experiment.verdict, result.control.verdict
-    parts = [
-        f"## {name}\n",
-        f"**{result.claim}**\n",
-        f"The claim **{verdict.words}**. {verdict.reason}\n",
-        f"![{result.claim}](../regard/lessons/results/{name}.svg)\n",
-        f"*Question.* {result.text['question']} *What changes.* {result.text['variable']} "
-        f"*Measured.* {result.text['measurement']} *Rule.* {result.text['rule']}\n",
-        f"*Control.* {result.text['control_words']} The verdict is then: {control.words}. {control.reason}\n",
-    ]
-    for table in result.tables:
-        head = [f"{table.title}:\n", f"| {' | '.join(table.columns)} |", "|---" * len(table.columns) + "|"]
-        rows = [f"| {' | '.join(write_cell(cell) for cell in row)} |" for row in table.rows]
-        parts.append("\n".join([*head, *rows, ""]))
-    return "\n".join([*parts, f"{measured_on(result)}\n"])
+    return markdown([result for name in NAMES if (result := stored_result(name)) is not None], FIGURES)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,8 @@ def __getattr__(name: str) -> Any:
     elif name in _HOMES:
         from importlib import import_module
 
+        if name == "load":  # it takes the names of the demo's models
+            import_module("regard.demo.story.model_store")
         value = getattr(import_module(_HOMES[name]), name)
     else:
         raise AttributeError(f"module 'regard' has no attribute {name!r}; it offers {', '.join(__all__)}")

@@ -9,7 +9,8 @@
     ├── DataError            unusable text or labels
     ├── CheckpointError      a damaged or incompatible model folder or training state
     └── TrainingError        a run that cannot start or continue
-        └── Interrupted      a run that was saved and ended by a signal      exit 129, 130 or 143
+        ├── Interrupted      a run that was saved and ended by a signal      exit 129, 130 or 143
+        └── FailedElsewhere  another process of the same job failed and reports it
 
 A message is one line: the value, the rule, the next action.
 """
@@ -69,6 +70,10 @@ class Interrupted(TrainingError):
     def __init__(self, message: str, signal: int):
         super().__init__(message)
         self.exit_code = 128 + signal
+
+
+class FailedElsewhere(TrainingError):
+    """Another process of the same job failed; that process reports the reason."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -32,7 +32,8 @@ def pytest_terminal_summary(terminalreporter) -> None:
     """Print the lines that tests left with record_property("summary", ...), each once."""
     stats = terminalreporter.stats
     reports = [*stats.get("passed", []), *stats.get("skipped", [])]
-    left = (line for report in reports for name, line in report.user_properties if name == "summary")
+    properties = (each for report in reports for each in getattr(report, "user_properties", ()))
+    left = (line for name, line in properties if name == "summary")
     for line in dict.fromkeys(left):
         terminalreporter.write_line(line)
 

@@ -24,7 +24,7 @@ LEVELS = {
     3: {"training", "inference"},
     2: {"checkpoints", "engine"},
     1: {"model", "text"},
-    0: {"errors", "opener", "registry", "settings"},
+    0: {"background", "errors", "opener", "ranks", "registry", "settings"},
 }
 LEVEL = {part: level for level, packages in LEVELS.items() for part in packages}
 # `python -m regard` is the command line; __init__ only hands out names on first use.

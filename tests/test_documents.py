@@ -9,6 +9,7 @@ In a ```sh block the lines that start with regard or python are commands; they r
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -17,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from .forked import run_forked
 
 PROJECT = Path(__file__).parents[1]
 DOCUMENTS = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / "docs").rglob("*.md"))]
@@ -81,6 +84,8 @@ def quicker(page: str) -> str:
 
 def run(snippet: Snippet, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a snippet as its reader would."""
+    if os.name != "nt" and snippet.arguments[1] in ("-m", "-c"):
+        return run_forked(snippet.arguments[1:], folder, LIMIT)
     return subprocess.run(
         snippet.arguments, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=LIMIT
     )

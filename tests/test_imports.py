@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import pytest
 
 import regard
+from regard.checkpoints.folder import save_model
+from regard.engine.choice import active_engine
+from regard.text.tokenizer import Tokenizers
 
 HEAVY = ("torch", "numpy", "pydantic", "transformers")
 # Each light module with the heavy packages that it may load all the same.
@@ -21,12 +25,14 @@ LIGHT = {
     "regard.engine.stepper": ("numpy",),
     "regard.model.config": ("pydantic",),
     "regard.text.tokenizer": ("pydantic", "numpy"),
+    "regard.model.parts": ("numpy",),
+    "regard.inference.loading": ("pydantic", "numpy"),
 }
 
 
-def heavy_packages_loaded_by(statement: str) -> set[str]:
+def heavy_packages_loaded_by(statement: str, heavy: Sequence[str] = HEAVY) -> set[str]:
     """Run a statement in a fresh Python and name the heavy packages that it brought in."""
-    code = f"import sys\n{statement}\nprint(*(name for name in {HEAVY!r} if name in sys.modules))"
+    code = f"import sys\n{statement}\nprint(*(name for name in {heavy!r} if name in sys.modules))"
     result = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -48,6 +54,40 @@ def test_help_loads_nothing_heavy(arguments):
     loaded = heavy_packages_loaded_by(f"from regard.cli.app import run\nrun({arguments!r})")
     # typer checks the values of arguments with pydantic, quickly enough.
     assert loaded - {"pydantic"} == set()
+
+
+@pytest.mark.skipif(active_engine()[0] == "torch", reason="the native engine was not built: no C++ compiler")
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        (["translate", "the cat"], {}),
+        (["complete", "the cat", "--max-tokens", "5"], dict(family="decoder-only")),
+        (["fill", "the [MASK]"], dict(family="encoder-only", output="masked")),
+        (["classify", "the cat"], dict(family="encoder-only", output="classes", classes=2)),
+        (["embed", "the cat"], dict(family="encoder-only", output="vectors")),
+    ],
+)
+def test_using_a_model_loads_no_torch(command, changes, toy_model, toy_tokenizer, tmp_path):
+    save_model(tmp_path / "model", toy_model(1, **changes), Tokenizers.joint(toy_tokenizer))
+    arguments = [command[0], str(tmp_path / "model"), *command[1:]]
+    assert heavy_packages_loaded_by(f"from regard.cli.app import run\nassert run({arguments!r}) == 0") == {
+        "numpy",
+        "pydantic",
+    }
+
+
+@pytest.mark.skipif(active_engine()[0] == "torch", reason="the native engine was not built: no C++ compiler")
+def test_translating_loads_no_package_that_it_does_not_use():
+    unused = (
+        "torch",
+        "rich",
+        "safetensors",
+        "regard.runs.recipe",
+        "regard.training",
+        "regard.inspection",
+    )
+    statement = "from regard.cli.app import run\nassert run(['translate', 'demo', 'the cat sleeps']) == 0"
+    assert heavy_packages_loaded_by(statement, unused) == set()
 
 
 def test_loading_torch_would_be_noticed():

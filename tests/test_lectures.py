@@ -14,6 +14,8 @@ import pytest
 import typer
 
 from regard.cli.app import app
+from regard.errors import UsageError
+from regard.lessons.results import check_name
 
 PROJECT = Path(__file__).parents[1]
 PAGE = PROJECT / "docs" / "lectures.md"
@@ -80,8 +82,10 @@ def wrong_place(name: str) -> str | None:
         return None if (PROJECT / name).exists() else f"{name} does not exist"
     try:
         _, command, *arguments = shlex.split(name)
-        typer.main.get_command(app).commands[command].make_context(command, arguments)  # pyright: ignore
-    except (KeyError, typer.TyperException) as error:
+        call = typer.main.get_command(app).commands[command].make_context(command, arguments)  # pyright: ignore
+        if command == "lesson":
+            check_name(call.params["name"])
+    except (KeyError, typer.TyperException, UsageError) as error:
         return f"{name}: no such call ({error})"
     return None
 
@@ -138,6 +142,7 @@ GOOD = {
         ({"test": "`tests/nowhere.py::test_it`"}, "tests/nowhere.py does not exist"),
         ({"see": "`regard dance`"}, "no such call"),
         ({"see": "`regard doctor --jsn`"}, "no such call"),
+        ({"see": "`regard lesson ordr`"}, "no such call"),
         ({"see": "`docs/nowhere.md`"}, "docs/nowhere.md does not exist"),
         ({"status": "open", "code": "`regard.nowhere`"}, "regard.nowhere does not exist"),
         ({"status": "done"}, "must be open or closed"),

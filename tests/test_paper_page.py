@@ -6,6 +6,11 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
+from regard.errors import SettingError
+from regard.inspection.render.page_state import PageState
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -30,6 +35,36 @@ def test_every_section_and_equation_is_there_and_links_exist():
         "Figure 2",
     ):
         assert named in text
+
+
+def test_its_links_lead_to_pages_lessons_and_views_that_exist():
+    text = (DOCS / "paper.md").read_text(encoding="utf-8")
+    assert wrong_links(text) == []
+    seen = set(re.findall(r"\(lessons\.md#([\w-]+)\)", text))
+    assert {"recurrence", "residuals", "norms", "heads", "feed-forward", "positions", "context", "cost",
+            "overfitting", "growth"} <= seen  # fmt: skip
+    parts = re.split(r"^##+ (?=[\d.]+)", text, flags=re.MULTILINE)[1:]
+    without = [part.split()[0] for part in parts if "/studio#" not in part]
+    assert without == ["5:", "5.1:", "5.2:", "6:", "6.3:"]
+
+
+@pytest.mark.parametrize(
+    "link", ["[a](nowhere.md)", "[a](lessons.md#recurrent)", "`/studio#tab=hand`", "`/studio#ablate=norm`"]
+)
+def test_a_wrong_link_is_found(link):
+    assert len(wrong_links(f"See {link}.")) == 1
+
+
+def wrong_links(text: str) -> list[str]:
+    """The pages, sections of lessons and views that do not exist."""
+    wrong = []
     for page, _, anchor in re.findall(r"\]\(([\w.-]+\.md)(#([\w-]+))?\)", text):
-        target = (DOCS / page).read_text(encoding="utf-8")
-        assert not anchor or f"\n## {anchor}\n" in target
+        target = DOCS / page
+        if not target.is_file() or (anchor and f"\n## {anchor}\n" not in target.read_text(encoding="utf-8")):
+            wrong.append(f"{page}#{anchor}")
+    for address in re.findall(r"`/studio#([^`.]+)`", text):
+        try:
+            PageState.of(address)
+        except SettingError as error:
+            wrong.append(str(error))
+    return wrong

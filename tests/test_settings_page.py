@@ -11,7 +11,7 @@ import pytest
 from pydantic import Field
 
 from regard.registry import NamedIn
-from regard.runs.recipe import FOLDER
+from regard.runs.recipe_files import FOLDER
 from regard.settings import Settings
 
 PROJECT = Path(__file__).parents[1]

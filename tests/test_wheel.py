@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,15 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from regard.engine.choice import active_engine
+
 PROJECT = Path(__file__).parents[1]
 # One worker builds and installs the wheel for all tests of this file.
 pytestmark = pytest.mark.xdist_group("wheel")
+LIBRARY = f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+WITH_ENGINE = pytest.mark.skipif(active_engine()[0] == "torch", reason="the native engine was not built")
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "regard", "docs", "tests")
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run(*command: str | Path, cwd: Path, **changed: str) -> str:
     """The stdout of a command that must succeed, with nothing of the checkout on its path."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | changed
     result = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
@@ -45,10 +50,23 @@ def wheel(tmp_path_factory) -> Path:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
+    reuse_library(folder / "checkout")
     build = ("-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--no-index")
     run(sys.executable, *build, "--wheel-dir", folder, folder / "checkout", cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
+
+
+def reuse_library(checkout: Path) -> None:
+    """Give setuptools the compiled library of this checkout if it is newer than all that it is made of."""
+    library = PROJECT / "regard" / "engine" / LIBRARY
+    sources = [PROJECT / "pyproject.toml", *(PROJECT / "regard/engine/native").iterdir()]
+    if not library.exists() or any(path.stat().st_mtime > library.stat().st_mtime for path in sources):
+        return  # setuptools compiles it, which takes most of a minute
+    build = f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}"
+    target = checkout / "build" / build / "regard" / "engine" / LIBRARY
+    target.parent.mkdir(parents=True)
+    shutil.copy(library, target)
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +109,18 @@ def test_the_trained_models_are_in_the_wheel(wheel):
     assert models <= set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_the_installed_demo_answers_without_training(installed, tmp_path, monkeypatch):
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
-    translated = run(installed / "regard", "translate", "demo", "I am a student", cwd=tmp_path)
+@WITH_ENGINE
+def test_the_installed_engine_is_native(wheel, installed, tmp_path):
+    assert f"regard/engine/{LIBRARY}" in zipfile.ZipFile(wheel).namelist()
+    report = run(installed / "regard", "doctor", cwd=tmp_path, PATH=str(installed))
+    assert re.search(r"engine\W+native", report), report
+
+
+def test_the_installed_demo_answers_without_training_and_without_a_compiler(installed, tmp_path):
+    without_compiler = dict(PATH=str(installed), REGARD_CACHE=str(tmp_path))
+    translated = run(
+        installed / "regard", "translate", "demo", "I am a student", cwd=tmp_path, **without_compiler
+    )
     assert translated.strip() == "Je suis étudiant"
 
 

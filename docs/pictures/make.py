@@ -2,8 +2,9 @@
 
     python docs/pictures/make.py MODEL [--out DIR] [--only NAME ...]
 
-MODEL is the folder of a trained demo. The pictures studio-NAME.png go to DIR, by default the folder of this
-file. The same model, browser and fonts give the same pictures.
+MODEL is the folder of a trained demo. Of other models only the picture `minilm` is taken, with --only; its
+MODEL is the folder of an encoder. The pictures studio-NAME.png go to DIR, by default the folder of this file.
+The same model, browser and fonts give the same pictures.
 """
 
 from __future__ import annotations
@@ -44,15 +45,18 @@ QUIET = """pause => new Promise(done => {
 })"""
 
 
+Cells = Mapping[str, Mapping[str, Any]]  # by kind of attention
+
+
 @dataclass(frozen=True)
 class Shot:
     """One picture: its file name, window, address parameters and preparation.
 
-    `parameters` takes the cell that `find_head` returns.
+    `parameters` takes the cells that `find_cells` returns.
     """
 
     name: str
-    parameters: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    parameters: Callable[[Cells], Mapping[str, Any]]
     prepare: Callable[[Page], None]
     width: int
     height: int
@@ -70,20 +74,21 @@ class Shot:
         return f"studio-{self.name}.png"
 
 
-def find_head(home: str, model: str | None) -> dict[str, Any]:
-    """The cell with the highest weight from "it", or from the step that writes "il", to "animal".
+def find_cells(home: str, model: str | None) -> dict[str, dict[str, Any]]:
+    """The cell with the highest weight on "animal": in the encoder from "it", in cross-attention from "il".
 
-    It is returned as address parameters: kind, layer, head, query, key.
+    A cell is the address parameters kind, layer, head, query, key.
     """
     models = ask(f"{home}/studio/api/models")["models"]
     trace = ask(f"{home}/studio/api/trace", {"model": model or models[0]["name"], "text": TIRED})
     words = {
         name: [token["text"].strip() for token in side["tokens"]] for name, side in trace["sides"].items()
     }
-    steps = [position - 1 for position, word in enumerate(words["target"]) if word in PRONOUNS][:1]
+    target = words.get("target", [])  # an encoder has none
+    steps = [position - 1 for position, word in enumerate(target) if word in PRONOUNS][:1]
     queries = {"encoder": [words["source"].index("it")], "cross": steps}
     key = words["source"].index("animal")
-    cells = []
+    cells: dict[str, list[tuple[float, dict[str, Any]]]] = {}
     for kind in trace["kinds"]:
         for layer in range(kind["layers"]):
             for query in queries.get(kind["name"], []):
@@ -92,8 +97,8 @@ def find_head(home: str, model: str | None) -> dict[str, Any]:
                     weights = np.asarray(unpack(answer.read()).arrays["weights"])[:, query, key]
                 head = int(weights.argmax())
                 cell = {"kind": kind["name"], "layer": layer, "head": head, "query": query, "key": key}
-                cells.append((float(weights[head]), cell))
-    return max(cells, key=lambda weighted: weighted[0])[1]
+                cells.setdefault(kind["name"], []).append((float(weights[head]), cell))
+    return {kind: max(found, key=lambda weighted: weighted[0])[1] for kind, found in cells.items()}
 
 
 def ask(address: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -155,19 +160,26 @@ def write_to_pronoun(page: Page) -> None:
         page.evaluate(QUIET, 100)
 
 
-def inspect_head(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """The tab Inspect with the cell pinned."""
-    return dict(text=TIRED, **cell)
+def wait_for_lesson(page: Page) -> None:
+    """Wait until the figure is drawn."""
+    expect(page.locator(".lesson-verdict")).to_be_visible()
+    page.locator(".lesson-figure").evaluate("image => image.decode()")
 
 
-def inspect_lines(cell: Mapping[str, Any]) -> dict[str, Any]:
+def inspect_head(cells: Cells) -> dict[str, Any]:
+    """The tab Inspect with the cell of the encoder pinned."""
+    return dict(text=TIRED, **cells["encoder"])
+
+
+def inspect_lines(cells: Cells) -> dict[str, Any]:
     """The tab Inspect with the head drawn as lines between the words."""
-    return dict(inspect_head(cell), picture="lines")
+    return dict(inspect_head(cells), picture="lines")
 
 
-def align_by(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """The tab Translate, aligned by the cell's head if it is a cross-attention head."""
-    head = {"crosshead": f"{cell['layer']}.{cell['head']}"} if cell["kind"] == "cross" else {}
+def align_by(cells: Cells) -> dict[str, Any]:
+    """The tab Translate, aligned by the cell's head of cross-attention, if "il" is written."""
+    cell = cells.get("cross")
+    head = {"crosshead": f"{cell['layer']}.{cell['head']}"} if cell else {}
     return dict(text=TIRED, tab="translate", **head)
 
 
@@ -185,7 +197,9 @@ SHOTS = (
         1200,
         928,
     ),
+    Shot("lessons", lambda _: dict(tab="lessons", lesson="scaling"), wait_for_lesson, 1200, 1000),
 )
+ENCODER_SHOTS = (Shot("minilm", inspect_head, wait_for_head, 1440, 1074),)
 
 
 def take(
@@ -197,9 +211,9 @@ def take(
     pause: int = 1500,
 ) -> list[Path]:
     """Take pictures of the studio at the address `home`, of the given model or its first one."""
-    cell = find_head(home, model)
+    cells = find_cells(home, model)
     choice = {"model": model} if model else {}
-    return [_take(browser, home, shot, {**choice, **shot.parameters(cell)}, folder, pause) for shot in shots]
+    return [_take(browser, home, shot, {**choice, **shot.parameters(cells)}, folder, pause) for shot in shots]
 
 
 def _take(
@@ -236,13 +250,18 @@ def save(screenshot: bytes, path: Path) -> Path:
 def main() -> None:
     """Parse the arguments, start the studio and the browser, and take the pictures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", metavar="MODEL", help="the folder of a trained demo")
+    parser.add_argument("model", metavar="MODEL", help="the folder of a trained demo, or of an encoder")
     parser.add_argument("--out", type=Path, metavar="DIR", default=HERE, help="output folder")
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", choices=[shot.name for shot in SHOTS], help="only these pictures"
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        choices=[shot.name for shot in (*SHOTS, *ENCODER_SHOTS)],
+        default=[shot.name for shot in SHOTS],
+        help="only these pictures",
     )
     arguments = parser.parse_args()
-    shots = [shot for shot in SHOTS if not arguments.only or shot.name in arguments.only]
+    shots = [shot for shot in (*SHOTS, *ENCODER_SHOTS) if shot.name in arguments.only]
     arguments.out.mkdir(parents=True, exist_ok=True)
     expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright, serve(arguments.model) as home:

@@ -1,7 +1,8 @@
-"""`regard bench decode`: search and encoding compared with transformers' generate and CTranslate2.
+"""`regard bench decode`: search and encoding compared with transformers, CTranslate2 and onnxruntime.
 
 All libraries have the same weights and decode the same number of ids, each in its own process, which is
-stopped while others run. CTranslate2 runs in several settings, and the best one is compared.
+stopped while others run. CTranslate2 and onnxruntime run in several settings, and the best one is compared.
+onnxruntime only encodes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from regard.bench.engines import ENGINES, DecodingTask
 from regard.bench.folders import END, Shape, write_all
 from regard.bench.interleaved import OURS, Case, Implementation
 from regard.bench.worker import Worker
+from regard.engine.native_stepper import NotNative, library
 from regard.errors import RegardError
 from regard.model.config import ModelConfig
 from regard.registry import Registry
@@ -45,8 +47,15 @@ WORK = {
     "gpt-2": [(1, 1, 32, 128), (8, 1, 32, 128)],
     "minilm": [(8, 1, 16, 0), (8, 1, 64, 0), (8, 1, 256, 0)],
 }
-# The engines that our search can run on.
-BACKENDS: Registry[str] = Registry("engine", {"torch": "regard"})
+# The engines that our search can run on, and the settings of each that are measured.
+BACKENDS: Registry[dict[str, str]] = Registry(
+    "engine",
+    {
+        "torch": {"": "regard"},
+        "native": {"float32": "regard-native", "int8": "regard-native-int8"},
+        "native-int8": {"int8": "regard-native-int8"},
+    },
+)
 TOLERANCE = 1e-3  # of the vectors of two encoders
 
 
@@ -66,7 +75,8 @@ class Bench:
     def work(self, name: str) -> Callable[[], Any]:
         """Our implementation of a case in this process, for profiling."""
         shape, task = self._tasks()[name]
-        return ENGINES[BACKENDS.find(self.engine)](_in_folder(self._folders(shape)["regard"], task))
+        own_task = replace(_in_folder(self._folders(shape)["regard"], task), threads=self.threads)
+        return ENGINES[next(iter(BACKENDS.find(self.engine).values()))](own_task)
 
     def _tasks(self) -> dict[str, tuple[Shape, DecodingTask]]:
         return {
@@ -81,20 +91,26 @@ class Bench:
     def _case(self, name: str, shape: Shape, task: DecodingTask) -> Case:
         rows = len(task.rows)
         unit, amount = ("sentences/s", rows) if task.kind == "encoding" else ("tokens/s", rows * task.length)
-        return Case(name, unit, amount, lambda: self._implementations(shape, task))
+        reads = decoder_weights(shape.config) if (rows, task.beams) == (1, 1) and task.length else 0
+        return Case(name, unit, amount, lambda: self._implementations(shape, task), reads=reads)
 
     def _folders(self, shape: Shape) -> dict[str, Path]:
         """The model folders of a shape, written for its first case."""
         existing = {path.name.rpartition("-")[2]: path for path in self.folder.glob(f"{shape.name}-*")}
-        return existing or write_all(shape, self.folder, "ctranslate2" in installed_peers())
+        return existing or write_all(shape, self.folder, installed_peers())
 
     def _implementations(self, shape: Shape, task: DecodingTask) -> list[Implementation]:
         folders = self._folders(shape)
-        ours = Worker(BACKENDS.find(self.engine), _in_folder(folders["regard"], task), self.threads)
-        implementations = [Implementation(OURS, ours.measure, close=ours.close)]
+        own_task = replace(_in_folder(folders["regard"], task), threads=self.threads)
+        implementations: list[Implementation] = []
+        output = None
         try:
-            for name in installed_peers():
-                implementations += self._peers(name, _in_folder(folders[name], task), ours.output)
+            for setting, engine in BACKENDS.find(self.engine).items():
+                ours = Worker(engine, own_task, self.threads)
+                output = output or ours.output
+                implementations.append(_implementation(OURS, ours, setting))
+            for name in [name for name in installed_peers() if name in folders]:
+                implementations += self._peers(name, _in_folder(folders[name], task), output)
         except BaseException:
             for implementation in implementations:
                 implementation.close()
@@ -110,25 +126,56 @@ class Bench:
                 print(f"skipped: {error}", file=sys.stderr)
                 continue
             agreement = output_agreement(ours, worker.output) if _is_comparable(changed) else None
-            yield Implementation(name, worker.measure, setting, agreement, worker.close)
+            yield _implementation(name, worker, setting, agreement)
+
+
+def _implementation(
+    name: str, worker: Worker, setting: str, agreement: float | None = None
+) -> Implementation:
+    return Implementation(name, worker.measure, setting, agreement, worker.close, worker.memory, worker.start)
 
 
 @contextmanager
 def temporary_bench(threads: int, engine: str = "torch", shorten: int = 1) -> Iterator[Bench]:
     """A benchmark in a temporary folder; reports which peers are not installed."""
     BACKENDS.find(engine)
-    for name in ("transformers", "ctranslate2"):
+    engine = _built(engine)
+    for name, extra in (("transformers", "bench"), ("ctranslate2", "bench"), ("onnxruntime", "exchange")):
         if name not in installed_peers():
-            print(f"skipped: {name} is not installed; pip install 'regard[bench]'", file=sys.stderr)
+            print(f"skipped: {name} is not installed; pip install 'regard[{extra}]'", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         yield Bench(Path(folder), threads, engine, shorten)
 
 
+def _built(engine: str) -> str:
+    """The engine, or torch with a note if the native one was not built."""
+    try:
+        if engine != "torch":
+            library()
+    except NotNative as reason:
+        print(f"skipped: {reason}; measuring torch", file=sys.stderr)
+        return "torch"
+    return engine
+
+
 def installed_peers() -> list[str]:
-    """The installed peers; CTranslate2's weights are converted with transformers."""
-    if find_spec("transformers") is None:
-        return []
-    return ["transformers"] + ["ctranslate2"] * (find_spec("ctranslate2") is not None)
+    """The installed peers, with the packages that write their weights."""
+    needed = {
+        "transformers": ("transformers",),
+        "ctranslate2": ("transformers", "ctranslate2"),
+        "onnxruntime": ("onnxruntime", "onnx", "onnxscript"),
+    }
+    return [name for name, packages in needed.items() if all(map(find_spec, packages))]
+
+
+def decoder_weights(config: ModelConfig) -> int:
+    """The weights of the matrices that one step of the decoder reads."""
+    queries, keys = config.heads * config.key_size, config.groups * config.key_size
+    attention = config.width * (2 * queries + 2 * keys)
+    cross = 2 * config.width * queries if config.family == "encoder-decoder" else 0
+    block = attention + cross + 2 * config.width * config.feed_forward_width
+    vocabulary = config.target_vocabulary or config.vocabulary
+    return (config.decoder_layers or config.layers) * block + vocabulary * config.width
 
 
 def output_agreement(ours: Any, theirs: Any) -> float:
@@ -153,10 +200,14 @@ def _is_comparable(task: DecodingTask) -> bool:
 
 def _settings(name: str, task: DecodingTask, threads: int) -> Iterator[tuple[str, DecodingTask]]:
     """The settings of a library."""
-    if name != "ctranslate2":
+    if name == "transformers":
         yield "", task
         return
-    yield f"fp32, {threads} thread{'s' * (threads > 1)}", replace(task, threads=threads)
+    several = f"{threads} thread{'s' * (threads > 1)}"
+    yield f"fp32, {several}", replace(task, threads=threads)
+    if name == "onnxruntime":
+        yield f"int8, {several}", replace(task, compute="int8", threads=threads)
+        return
     yield "int8, 1 thread", replace(task, compute="int8", threads=1)
     yield f"int8, {threads} x 1", replace(task, compute="int8", workers=threads, threads=1)
 

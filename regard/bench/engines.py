@@ -6,7 +6,10 @@ They run in worker processes. Each engine imports only its own library, so CTran
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ class DecodingTask:
     """Rows of ids to decode to a fixed length, or to encode.
 
     `compute`, `workers` and `threads` are CTranslate2's compute_type, inter_threads and intra_threads.
+    onnxruntime has `compute` and `threads` too, the native engine `threads`.
     """
 
     kind: str  # "translation", "generation" or "encoding"
@@ -36,17 +40,30 @@ class DecodingTask:
 def regard_torch(task: DecodingTask) -> Work:
     """Regard's search over the torch model."""
     from regard.checkpoints.folder import load_model
+    from regard.engine.torch_stepper import TorchStepper
     from regard.inference.scoring import vectors
     from regard.model.transformer import EncoderOnly
 
     model = load_model(task.folder).eval()
     if isinstance(model, EncoderOnly):
         return lambda: _means(vectors(model, task.rows))
-    return _search(task, model)
+    return _search(task, lambda: TorchStepper(model))
 
 
-def _search(task: DecodingTask, model: Any) -> Work:
-    from regard.engine.torch_stepper import TorchStepper
+def regard_native(task: DecodingTask, dtype: str = "float32") -> Work:
+    """Regard's search over the native engine."""
+    from regard.checkpoints.folder import read_folder
+    from regard.engine.native_stepper import NativeModel, NativeStepper
+
+    folder = read_folder(task.folder)
+    weights = {name: folder.weights[name] for name in folder.weights}
+    model = NativeModel(folder.config, weights, task.threads, dtype)
+    if folder.config.family == "encoder-only":
+        return lambda: _means(model.encode(task.rows))
+    return _search(task, lambda: NativeStepper(model))
+
+
+def _search(task: DecodingTask, stepper: Callable[[], Any]) -> Work:
     from regard.inference.search.beam import Beam, BeamSettings
     from regard.inference.search.constraints import Constraints
     from regard.inference.search.requests import Request, run
@@ -59,7 +76,7 @@ def _search(task: DecodingTask, model: Any) -> Work:
         requests = [Request(np.array([task.start]), limits, np.array(row)) for row in task.rows]
     else:
         requests = [Request(np.array(row), limits) for row in task.rows]
-    return lambda: [answer.best.ids.tolist() for answer in run(search(TorchStepper(model)), requests)]
+    return lambda: [answer.best.ids.tolist() for answer in run(search(stepper()), requests)]
 
 
 def transformers(task: DecodingTask) -> Work:
@@ -97,10 +114,10 @@ def ctranslate2(task: DecodingTask) -> Work:
     engine = classes[task.kind](
         task.folder, compute_type=task.compute, inter_threads=task.workers, intra_threads=task.threads
     )
+    rows_per_worker = -(-len(task.rows) // task.workers)
     if task.kind == "encoding":
-        return lambda: _means(list(np.array(engine.forward_batch(task.rows).last_hidden_state)))
+        return lambda: _in_workers(engine.forward_batch, task, rows_per_worker)
     words = [[str(number) for number in row] for row in task.rows]
-    rows_per_worker = -(-len(words) // task.workers)
     options: dict[str, Any] = dict(beam_size=task.beams, max_batch_size=rows_per_worker)
 
     def translate() -> Any:
@@ -116,6 +133,14 @@ def ctranslate2(task: DecodingTask) -> Work:
     return translate if task.kind == "translation" else write
 
 
+def _in_workers(forward: Callable[[Any], Any], task: DecodingTask, count: int) -> list[list[float]]:
+    """The means of all rows; a call has `count` rows, and each runs on a worker of its own."""
+    parts = [task.rows[start : start + count] for start in range(0, len(task.rows), count)]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        outputs = list(pool.map(forward, parts))
+    return [mean for output in outputs for mean in _means(list(np.array(output.last_hidden_state)))]
+
+
 def _numbers(sequences: Any) -> list[list[int]]:
     return [[int(word) for word in sequence] for sequence in sequences]
 
@@ -125,8 +150,24 @@ def _means(vectors: Sequence[np.ndarray]) -> list[list[float]]:
     return [vector.mean(0).tolist() for vector in vectors]
 
 
+def onnxruntime(task: DecodingTask) -> Work:
+    """onnxruntime's pass of an exported encoder, with float32 or dynamically quantised int8 weights."""
+    import onnxruntime as library  # pyright: ignore[reportMissingImports]
+
+    options = library.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = task.threads, 3
+    file = Path(task.folder) / f"{task.compute}.onnx"
+    session: Any = library.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    source = np.array(task.rows)
+    feeds = {"source": source, "source_mask": np.ones(source.shape, bool)}
+    return lambda: _means(list(session.run(None, feeds)[0]))
+
+
 ENGINES: dict[str, Callable[[DecodingTask], Work]] = {
     "regard": regard_torch,
+    "regard-native": regard_native,
+    "regard-native-int8": partial(regard_native, dtype="int8"),
     "transformers": transformers,
     "ctranslate2": ctranslate2,
+    "onnxruntime": onnxruntime,
 }

@@ -1,4 +1,4 @@
-"""The same random weights as a folder of Regard, of transformers and of CTranslate2.
+"""The same random weights as a folder of Regard and of every peer.
 
 The tables in checkpoints/ convert the names. Inputs are ids, so no tokenizer is needed.
 """
@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
+from regard.background import module_command
 from regard.checkpoints.atomic_folders import write_tensors
 from regard.checkpoints.folder import save_model
 from regard.checkpoints.formats import FORMATS
 from regard.errors import RegardError
+from regard.exchange.onnx import write_graph
+from regard.exchange.onnx_graphs import Graph, graphs
 from regard.model.config import ModelConfig
-from regard.model.transformer import Transformer, build_model
+from regard.model.masks import Mask
+from regard.model.transformer import EncoderOnly, Transformer, build_model
 
 END = 0  # the end id of a translation
 NEVER = -1e4  # a bias that excludes an id from the output
@@ -63,14 +68,18 @@ def random_model(shape: Shape, seed: int = 0) -> Transformer:
     return model
 
 
-def write_all(shape: Shape, folder: Path, converted: bool) -> dict[str, Path]:
-    """Write the folder of each library and return them by name."""
-    folders = {name: folder / f"{shape.name}-{name}" for name in ("regard", "transformers", "ctranslate2")}
+def write_all(shape: Shape, folder: Path, peers: Collection[str]) -> dict[str, Path]:
+    """Write the folder of each library that has this family, and return them by name."""
     model = random_model(shape)
+    folders = {name: folder / f"{shape.name}-{name}" for name in ("regard", "transformers")}
     save_model(folders["regard"], model)
     _write_transformers(shape, model, folders["transformers"])
-    if converted:
+    if "ctranslate2" in peers:
+        folders["ctranslate2"] = folder / f"{shape.name}-ctranslate2"
         _convert(folders["transformers"], folders["ctranslate2"])
+    if "onnxruntime" in peers and isinstance(model, EncoderOnly):
+        folders["onnxruntime"] = folder / f"{shape.name}-onnxruntime"
+        _write_onnx(model, folders["onnxruntime"])
     return folders
 
 
@@ -84,6 +93,27 @@ def _write_transformers(shape: Shape, model: Transformer, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
+class _Vectors(nn.Module):
+    """source B S and its mask B S to the contextual vectors B S D, without a head."""
+
+    def __init__(self, model: EncoderOnly):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, source_mask: Tensor) -> Tensor:
+        return self.model.encode(source, Mask(keys=source_mask))
+
+
+def _write_onnx(model: EncoderOnly, folder: Path) -> None:
+    """The encoder as float32.onnx, and as int8.onnx with onnxruntime's dynamic quantisation."""
+    from onnxruntime.quantization import quantize_dynamic  # pyright: ignore[reportMissingImports]
+
+    folder.mkdir()
+    graph = Graph(_Vectors(model), graphs(model)["encoder"].inputs, ["vectors"])
+    write_graph(folder / "float32.onnx", graph)
+    quantize_dynamic(folder / "float32.onnx", folder / "int8.onnx", per_channel=True)
+
+
 def _special_ids(shape: Shape) -> dict[str, Any]:
     if shape.kind == "translation":
         pad = {"pad_token_id": shape.last, "decoder_start_token_id": shape.last}
@@ -95,7 +125,7 @@ def _special_ids(shape: Shape) -> dict[str, Any]:
 
 def _convert(theirs: Path, converted: Path) -> None:
     """Convert in a separate process, because torch computes there."""
-    command = [sys.executable, "-m", "regard.bench.conversion", str(theirs), str(converted)]
+    command = [*module_command("regard.bench.conversion"), str(theirs), str(converted)]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no error message"])[-1]

@@ -20,7 +20,8 @@ class Implementation:
 
     `work` does one unit of work and returns its seconds, or None to be timed by the caller. `setting`
     distinguishes settings of the same library; the best one is reported. `agreement` is the share of the
-    output that equals ours, if outputs are comparable.
+    output that equals ours, if outputs are comparable. Of a process of its own, `memory` is the resident
+    memory in bytes beyond a bare interpreter, and `start` the seconds from its start to its first output.
     """
 
     name: str
@@ -28,6 +29,8 @@ class Implementation:
     setting: str = ""
     agreement: float | None = None
     close: Callable[[], object] = lambda: None
+    memory: int | None = None
+    start: float | None = None
 
     @property
     def title(self) -> str:
@@ -42,13 +45,17 @@ class Implementation:
 
 @dataclass(frozen=True)
 class Case:
-    """One shape of work: the amount and unit of one piece, its implementations and arithmetic operations."""
+    """One shape of work: the amount and unit of one piece, its implementations and arithmetic operations.
+
+    `reads` are the weights that a unit of work reads once each, where reading them limits the speed.
+    """
 
     name: str
     unit: str
     amount: float
     implementations: Callable[[], list[Implementation]]
     operations: float = 0.0
+    reads: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,10 @@ class Outcome:
         values["all"] = {title: round(speed, 1) for title, speed in self.speeds.items()}
         values["ratios"] = {title: round(ratio.median, 3) for title, ratio in self.ratios.items()}
         agreement = {c.title: round(c.agreement, 4) for c in self.implementations if c.agreement is not None}
-        return values | ({"agreement": agreement} if agreement else {})
+        memory = {c.title: c.memory for c in self.implementations if c.memory is not None}
+        start = {c.title: round(c.start, 3) for c in self.implementations if c.start is not None}
+        optional = {"agreement": agreement, "memory": memory, "start": start}
+        return values | {name: figures for name, figures in optional.items() if figures}
 
     def _best_by_name(self) -> dict[str, float]:
         best: dict[str, float] = {}

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -22,6 +23,42 @@ def gemm_speed(size: int = 1536, rounds: int = 7) -> float:
         torch.mm(a, b)
         best = min(best, time.perf_counter() - started)
     return 2 * size**3 / best
+
+
+def read_bandwidth(megabytes: int = 512, rounds: int = 7) -> float:
+    """Bytes per second at which all threads read memory, best of several."""
+    numbers = torch.ones(megabytes * 2**18)
+    best = float("inf")
+    for _ in range(rounds):
+        started = time.perf_counter()
+        numbers.sum()
+        best = min(best, time.perf_counter() - started)
+    return numbers.nbytes / best
+
+
+def processor() -> str:
+    """The name of the processor and the level of the native engine's kernels on it."""
+    from regard.engine.native_stepper import NotNative, processor_level
+
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text(encoding="utf-8").splitlines() if information.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    try:
+        level = processor_level()
+    except NotNative:
+        level = "no native engine"
+    return f"{names[0] if names else platform.processor() or platform.machine()} ({level})"
+
+
+def bandwidth_shares(outcome: Outcome, bandwidth: float) -> dict[str, float]:
+    """The share of the read bandwidth that each of our settings reaches; empty where reads do not limit."""
+    sizes = {"float32": 4, "int8": 1}
+    ours = [c for c in outcome.implementations if c.name == OURS and c.setting in sizes]
+    return {
+        c.title: outcome.case.reads * sizes[c.setting] * outcome.speeds[c.title] / bandwidth
+        for c in ours
+        if outcome.case.reads
+    }
 
 
 def has_compiler() -> bool:
@@ -77,6 +114,8 @@ def _format_speed(outcome: Outcome, implementation: Implementation) -> str:
     ratio = outcome.ratios.get(implementation.title)
     row = f"  {implementation.title:36}{outcome.speeds[implementation.title]:>12,.0f}"
     row += "" if ratio is None else f"   {ratio.median:6.2f} x"
+    row += "" if implementation.memory is None else f"   {implementation.memory / 1e6:6.0f} MB"
+    row += "" if implementation.start is None else f"   starts in {implementation.start:5.2f} s"
     return row + (
         "" if implementation.agreement is None else f"   same output {implementation.agreement:.0%}"
     )

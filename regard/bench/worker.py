@@ -16,8 +16,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from regard.background import module_command
 from regard.bench.engines import ENGINES, DecodingTask
 from regard.errors import RegardError
 
@@ -25,12 +28,15 @@ MIN_SECONDS = 0.2  # of a measurement; shorter calls are repeated
 
 
 class Worker:
-    """The parent's handle of a worker process. It is stopped between measurements, so no thread spins."""
+    """The parent's handle of a worker process. It is stopped between measurements, so no thread spins.
+
+    `start` is the time in seconds from the start of the process to its first output: imports, load, one call.
+    """
 
     def __init__(self, engine: str, task: DecodingTask, threads: int):
-        self._engine = engine
+        self._engine, started = engine, time.perf_counter()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "regard.bench.worker"],
+            module_command("regard.bench.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -43,11 +49,18 @@ class Worker:
         except BaseException:
             self.close()
             raise
+        self.start = time.perf_counter() - started
 
     def measure(self) -> float:
         """The seconds of one call, by the worker's clock."""
         self._signal("SIGCONT")
         return float(self._ask("go"))
+
+    @property
+    def memory(self) -> int | None:
+        """Bytes of resident memory beyond those of a bare interpreter; None where /proc is absent."""
+        own = _resident(self._process.pid)
+        return None if own is None else own - _bare_interpreter()
 
     def close(self) -> None:
         """Kill the process."""
@@ -72,6 +85,27 @@ class Worker:
     def _signal(self, name: str) -> None:
         if hasattr(signal, name):  # Windows does not have these signals
             self._process.send_signal(getattr(signal, name))
+
+
+def _resident(process: int) -> int | None:
+    status = Path(f"/proc/{process}/status")
+    if not status.exists():
+        return None
+    lines = status.read_text(encoding="utf-8").splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), None)
+
+
+@cache
+def _bare_interpreter() -> int:
+    """The resident memory of a Python process that has imported nothing."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        resident = _resident(process.pid) or 0
+        process.kill()
+    return resident
 
 
 def measure(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,20 +35,30 @@ _DTYPE_NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 
 @contextmanager
-def new_folder(target: Path, replace: bool = False) -> Iterator[Path]:
-    """A temporary folder that becomes `target` when the block ends, and is removed if it raises."""
+def new_folder(target: Path, replace: bool = False, manifest: bool = True) -> Iterator[Path]:
+    """A temporary folder that becomes `target` when the block ends; if it raises, no new folder is left.
+
+    A folder for another project has no `manifest`.
+    """
     if target.exists() and not replace:
         raise CheckpointError(f"{target} already exists; choose another folder")
     temporary = target.parent / f"{UNFINISHED}{target.name}-{os.getpid()}-{secrets.token_hex(4)}"
+    made = [parent for parent in target.parents if not parent.exists()]
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        seal(temporary)
+        if manifest:
+            seal(temporary)
+        else:
+            sync_files(temporary)
         _replace_target(temporary, target)
     except OSError as error:
         raise cannot_write(target, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        for parent in () if target.exists() else made:
+            with suppress(OSError):  # there is none, or another process has written into it
+                parent.rmdir()
 
 
 def cannot_write(target: Path, error: OSError) -> CheckpointError:
@@ -74,13 +84,15 @@ def write_json(path: Path, values: Any) -> None:
     write_file(path, [text.encode(), b"\n"])
 
 
-def write_tensors(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+def write_tensors(
+    path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write arrays as a deterministic safetensors file.
 
     The file is written array by array without a copy; a full disk raises OSError.
     """
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # keeps arrays aligned
-    header: dict[str, Any] = {}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name in order:
         begin, end = end, end + arrays[name].nbytes
@@ -108,6 +120,17 @@ def seal(folder: Path) -> None:
         files[path.name] = {"sha256": digest, "size": path.stat().st_size}
     manifest = {"format": MANIFEST_FORMAT, "files": files}
     write_json(folder / MANIFEST, {"manifest": manifest, "sha256": digest_of(manifest)})
+    sync_folder(folder)
+
+
+def sync_files(folder: Path) -> None:
+    """Sync every file of a folder and of its subfolders, and the folders, to the disk."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_dir():
+            sync_folder(path)
+            continue
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
     sync_folder(folder)
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, their_name
+from regard.checkpoints.foreign import (
+    ACTIVATIONS,
+    ForeignConfig,
+    check_round_trip,
+    label_tables,
+    read_config,
+    their_name,
+)
 from regard.checkpoints.naming import QUERY_KEY_VALUE, Format, Row
 from regard.model.config import ModelConfig
 
@@ -44,20 +51,29 @@ IGNORED = (
     "cls.predictions.*",
     "cls.seq_relationship.*",
 )
+# Dropout of the classifier, and settings that no version of the model reads.
+HARMLESS = ("classifier_dropout", "directionality", "pooler_fc_size", "pooler_num_attention_heads",
+            "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type")  # fmt: skip
 OLDER = (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias"))
 
 
 def to_config(values: Any) -> ModelConfig:
     """Our config for a BERT config.json; the first architecture determines the output."""
-    theirs = ForeignConfig(TITLE, values)
+    return read_config(TITLE, values, _read, HARMLESS)
+
+
+def _read(theirs: ForeignConfig) -> ModelConfig:
+    return read_encoder(theirs, theirs.architecture(ARCHITECTURES, "BertModel"))
+
+
+def read_encoder(theirs: ForeignConfig, output: str) -> ModelConfig:
+    """Read the values that BERT and RoBERTa configs share."""
     theirs.require("position_embedding_type", "absolute")
     theirs.require("is_decoder", False)
-    theirs.require("add_cross_attention", False)
-    output = theirs.architecture(ARCHITECTURES, "BertModel")
     return ModelConfig(
         family="encoder-only",
         output=output,
-        classes=_classes(theirs) if output == "classes" else 0,
+        classes=count_classes(theirs) if output == "classes" else 0,
         pooling="bert",
         vocabulary=theirs.size("vocab_size"),
         context=theirs.size("max_position_embeddings"),
@@ -78,33 +94,40 @@ def to_config(values: Any) -> ModelConfig:
     )
 
 
-def _classes(theirs: ForeignConfig) -> int:
+def count_classes(theirs: ForeignConfig) -> int:
+    """The number of labels, which transformers derives from their names; one label means a regression."""
+    theirs.require("problem_type", "single_label_classification")
     labels = theirs.values.get("id2label")
-    return len(labels) if isinstance(labels, dict) else theirs.size("num_labels", 2)
+    count = len(labels) if isinstance(labels, dict) else theirs.size("num_labels", 2)
+    if count == 1:
+        name = "id2label" if isinstance(labels, dict) else "num_labels"
+        raise theirs.error(name, "is not supported: one label means a regression, and regard classifies")
+    return count
 
 
 def from_config(config: ModelConfig) -> dict[str, Any]:
     """A BERT config.json for our config; raise a CheckpointError if a setting has no counterpart."""
-    labels = {f"{number}": f"LABEL_{number}" for number in range(config.classes)}
-    values = {
-        "model_type": "bert",
-        "architectures": [their_name(config.output, ARCHITECTURES, TITLE)],
+    values = write_encoder(config, ARCHITECTURES, TITLE) | {"model_type": "bert"}
+    return check_round_trip(config, to_config, values, TITLE)
+
+
+def write_encoder(config: ModelConfig, architectures: dict[str, str], title: str) -> dict[str, Any]:
+    """The values that BERT and RoBERTa configs share."""
+    return {
+        "architectures": [their_name(config.output, architectures, title)],
         "vocab_size": config.vocabulary,
         "max_position_embeddings": config.context,
         "hidden_size": config.width,
         "num_hidden_layers": config.layers,
         "num_attention_heads": config.heads,
         "intermediate_size": config.feed_forward_width,
-        "hidden_act": their_name(config.feed_forward, ACTIVATIONS, TITLE),
+        "hidden_act": their_name(config.feed_forward, ACTIVATIONS, title),
         "layer_norm_eps": config.norm_epsilon,
         "type_vocab_size": config.segments,
         "tie_word_embeddings": config.tie_head,
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.attention_dropout,
-    }
-    if labels:
-        values |= {"id2label": labels, "label2id": {label: int(n) for n, label in labels.items()}}
-    return check_round_trip(config, to_config, values, TITLE)
+    } | label_tables(config.classes)
 
 
 FORMAT = Format(TITLE, to_config, from_config, TABLE, IGNORED, base="bert.", older=OLDER)

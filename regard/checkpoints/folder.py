@@ -1,7 +1,7 @@
 """A model folder: a trained model in files that are verified when read and contain no code.
 
     config.json          the format number, the task of the model, its ModelConfig and further metadata
-    model.safetensors    the weights by name; tied weights are stored once
+    model.safetensors    the weights by name; tied weights are stored once; see quantized.py for int8
     tokenizer.json       or tokenizer.source.json and tokenizer.target.json
     manifest.json        size and sha256 of each file
 
@@ -13,20 +13,22 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from regard.checkpoints.atomic_folders import new_folder, read_replaceable, write_json, write_tensors
 from regard.checkpoints.format1 import FORMAT, read_config
-from regard.checkpoints.shapes import report_names, weight_shapes, wrong_shape
-from regard.checkpoints.untrusted_files import FolderFiles, MappedWeights
+from regard.checkpoints.locations import CONFIG, is_huggingface
+from regard.checkpoints.name_report import report_names, wrong_shape
+from regard.checkpoints.quantized import QuantizedWeights, is_quantized, quantize
+from regard.checkpoints.untrusted_files import FolderFiles
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
+from regard.model.weight_shapes import Shapes, stored_shapes
 from regard.text.tokenizer import JOINT, SOURCE, TARGET, Tokenizers
 
 if TYPE_CHECKING:
@@ -34,9 +36,35 @@ if TYPE_CHECKING:
 
     from regard.model.transformer import Transformer
 
-CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 LARGEST_HEADER = 1 << 21  # bytes; a model of ten thousand weights needs half of it
+
+
+class StoredWeights(Protocol):
+    """Arrays by name, and the shapes of all that are stored, known before any is read."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each stored array."""
+        ...
+
+    def read(self, name: str, /) -> np.ndarray:
+        """A copy of an array, read without the memory map, whose pages would stay in memory."""
+        ...
+
+    def __getitem__(self, name: str, /) -> np.ndarray: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Weights by name as copies; nobody holds an array that has been read."""
+
+    weights: StoredWeights
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.weights.read(name)
 
 
 @dataclass(frozen=True)
@@ -47,8 +75,14 @@ class ModelFolder:
     config: ModelConfig
     task: str
     extra: dict[str, Any]
-    weights: MappedWeights
+    weights: StoredWeights
     tokenizer_files: list[str]
+    shares_weights: bool = field(default=False, kw_only=True)  # a model uses the mapped weights, not a copy
+
+    @property
+    def dtype(self) -> str:
+        """How matrices are stored: int8, or else float32."""
+        return "int8" if isinstance(self.weights, QuantizedWeights) else "float32"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -57,7 +91,7 @@ class ModelFolder:
 
     def tokenizers(self) -> Tokenizers:
         """The tokenizers of the folder; raise if one has more tokens than the model's vocabulary."""
-        tokenizers = read_replaceable(self.path, lambda folder: Tokenizers.load(folder, self.tokenizer_files))
+        tokenizers = read_replaceable(self.path, self._read_tokenizers)
         config = self.config
         target_size = config.target_vocabulary or config.vocabulary
         for tokenizer, size in ((tokenizers.source, config.vocabulary), (tokenizers.target, target_size)):
@@ -67,16 +101,17 @@ class ModelFolder:
                 )
         return tokenizers
 
+    def _read_tokenizers(self, folder: Path) -> Tokenizers:
+        return Tokenizers.load(folder, self.tokenizer_files, self.extra.get("specials"))
+
     def check_weights(self) -> None:
-        """Compare names and shapes of the weights with those that the config implies; imports torch."""
+        """Compare names and shapes of the weights with those that the config implies."""
         try:
-            # A few more names than there are weights are enough to report missing ones.
-            tied = list(islice(weight_shapes(self.config), len(self.weights) + 6))
+            wanted = stored_shapes(self.config)
         except (SettingError, RuntimeError) as error:  # an unknown variant, or sizes beyond torch's limits
             raise CheckpointError(f"{self.path / CONFIG}: {_one_line(error)}") from None
-        wanted = {next(iter(names)): next(iter(names.values())) for names in tied}
         try:
-            _check_names(wanted, self.weights.shapes)
+            check_names(wanted, self.weights.shapes)
         except CheckpointError as error:
             raise CheckpointError(f"{self.path / WEIGHTS}: {error}") from None
 
@@ -104,11 +139,38 @@ def write_model(
     extra: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the files of a model into a folder that the caller seals."""
+    _write_files(folder, config, as_arrays(weights), tokenizers, task, extra)
+
+
+def _write_files(
+    folder: Path,
+    config: ModelConfig,
+    arrays: Mapping[str, np.ndarray],
+    tokenizers: Tokenizers | None,
+    task: str,
+    extra: Mapping[str, Any] | None,
+) -> None:
     values = {"format": FORMAT, "task": task, "model": config.model_dump(), "extra": dict(extra or {})}
     write_json(folder / CONFIG, values)
-    write_tensors(folder / WEIGHTS, as_arrays(weights))
+    write_tensors(folder / WEIGHTS, arrays)
     if tokenizers is not None:
         tokenizers.save(folder)
+
+
+def save_quantized(model: str | Path, folder: str | Path) -> Path:
+    """Write a copy of a model folder with int8 weights."""
+    if is_huggingface(Path(model)):
+        raise CheckpointError(f"{model} is a Hugging Face folder; convert it first with regard import")
+    read = read_folder(model)
+    if read.dtype == "int8":
+        raise CheckpointError(f"{model} already has int8 weights; use it as it is")
+    tokenizers = read.tokenizers() if read.tokenizer_files else None
+    arrays: dict[str, np.ndarray] = {}
+    for name in read.weights:
+        arrays |= quantize(name, read.weights[name])
+    with new_folder(Path(folder)) as temporary:
+        _write_files(temporary, read.config, arrays, tokenizers, read.task, read.extra)
+    return Path(folder)
 
 
 def copy_model(checkpoint: Path, folder: Path) -> None:
@@ -138,13 +200,15 @@ def _read_folder(folder: Path) -> ModelFolder:
     files.verify([CONFIG])
     values = read_config(files.folder / CONFIG, files.json(CONFIG))
     config = _config(files.folder, values)
-    weights = files.weights(WEIGHTS, LARGEST_HEADER)
-    _check_plausible(files.folder, config, weights)
+    stored = files.weights(WEIGHTS, LARGEST_HEADER)
+    weights = QuantizedWeights(stored) if is_quantized(stored) else stored
+    check_plausible(files.folder, config, weights.shapes)
     files.verify([WEIGHTS, *tokenizers])
     task, extra = values.get("task", ""), values.get("extra", {})
     if not isinstance(task, str) or not isinstance(extra, dict):
         raise CheckpointError(f"{files.folder / CONFIG}: task must be a text and extra a table of values")
-    _check_labels(files.folder, config, extra.get("labels", []))
+    check_labels(files.folder, config, extra.get("labels", []))
+    _check_specials(files.folder, extra.get("specials", {}))
     return ModelFolder(files.folder, config, task, extra, weights, tokenizers)
 
 
@@ -153,7 +217,7 @@ def _is_listed(files: FolderFiles, name: str) -> bool:
     return name in files or (os.path.lexists(files.folder / name) and bool(files.path(name)))
 
 
-def _check_labels(folder: Path, config: ModelConfig, labels: Any) -> None:
+def check_labels(folder: Path, config: ModelConfig, labels: Any) -> None:
     """Raise unless there are no labels, or one distinct text per class."""
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise CheckpointError(f"{folder / CONFIG}: extra.labels must be a list of texts")
@@ -161,6 +225,14 @@ def _check_labels(folder: Path, config: ModelConfig, labels: Any) -> None:
         raise CheckpointError(f"{folder} has {len(labels)} labels for {config.classes} classes")
     if len(set(labels)) < len(labels):
         raise CheckpointError(f"{folder / CONFIG}: extra.labels contains a label twice")
+
+
+def _check_specials(folder: Path, specials: Any) -> None:
+    """Raise unless there is, for each tokenizer file, a table of roles and spellings."""
+    tables = specials.values() if isinstance(specials, dict) else [None]
+    texts = [text for table in tables for text in (table.values() if isinstance(table, dict) else [None])]
+    if not all(isinstance(text, str) for text in texts):
+        raise CheckpointError(f"{folder / CONFIG}: extra.specials must be tables of roles and spellings")
 
 
 def _config(folder: Path, values: dict[str, Any]) -> ModelConfig:
@@ -176,21 +248,22 @@ def _one_line(error: Exception) -> str:
     return line if len(line) <= 400 else f"{line[:397]}..."
 
 
-def _check_plausible(folder: Path, config: ModelConfig, weights: MappedWeights) -> None:
+def check_plausible(folder: Path, config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise if config and weights differ greatly in size, before memory is allocated for either.
 
     `ModelFolder.check_weights` compares exactly; this function imports no torch.
     """
-    stored = sum(math.prod(shape) for shape in weights.shapes.values())
+    stored = sum(math.prod(shape) for shape in shapes.values())
     layers = config.layers + (config.decoder_layers or 0)
     table = config.width * min(config.context, 4096)  # sinusoids, which are not stored
-    words = 0 if config.vectors else config.vocabulary * config.width
-    others = config.width * ((config.vectors or 0) + config.classes + config.segments + 2 * config.width + 64)
-    too_much = layers > len(weights) or words > stored or table > max(1 << 22, 16 * stored)
+    words = 0 if config.input_width else config.vocabulary * config.width
+    inputs = (config.input_width or 0) + config.segments
+    others = config.width * (inputs + config.classes + 2 * config.width + 64)
+    too_much = layers > len(shapes) or words > stored or table > max(1 << 22, 16 * stored)
     if too_much or stored > 16 * (config.parameter_bound + others):
         raise CheckpointError(
             f"{folder / CONFIG} describes a model of width {config.width}, {layers} layers and vocabulary "
-            f"{config.vocabulary}, and {WEIGHTS} holds {stored:,} numbers in {len(weights)} weights"
+            f"{config.vocabulary}, and the weights hold {stored:,} numbers in {len(shapes)} arrays"
         )
 
 
@@ -201,28 +274,45 @@ def load_model(folder: str | Path | ModelFolder) -> Transformer:
     read = folder if isinstance(folder, ModelFolder) else read_folder(folder)
     read.check_weights()
     model = build_model(read.config, device="meta")
-    load_weights(model, read.weights)
+    load_weights(model, read.weights, share=read.shares_weights)
     return model
 
 
-def load_weights(module: nn.Module, weights: Mapping[str, np.ndarray], ignore: str | None = None) -> None:
+def load_weights(
+    module: nn.Module,
+    weights: Mapping[str, np.ndarray] | StoredWeights,
+    ignore: str | None = None,
+    share: bool = False,
+) -> None:
     """Load weights by name; raise if names are missing, left over or of another shape.
 
     `ignore="head."` skips names with this prefix on both sides, for another head on the same backbone.
-    Weights on the meta device are replaced by new ones, and tied weights stay tied.
+    Weights on the meta device are replaced by new ones, and tied weights stay tied. With `share`, these use
+    the memory of the arrays where type and alignment permit it.
     """
-    import torch
-
     groups = _tied(module)
     wanted = {names[0]: tuple(tensor.shape) for tensor, names in groups}
-    stored = {name: tuple(weights[name].shape) for name in weights}
+    stored = _shapes(weights)
     if ignore:
         wanted = {name: shape for name, shape in wanted.items() if not name.startswith(ignore)}
         stored = {name: shape for name, shape in stored.items() if not name.startswith(ignore)}
-    _check_names(wanted, stored)
+    check_names(wanted, stored)
     for tensor, names in groups:
         if names[0] in wanted:
-            _set_weight(module, tensor, names, torch.from_numpy(np.array(weights[names[0]], order="C")))
+            _set_weight(module, tensor, names, _as_tensor(weights[names[0]], share))
+
+
+def _shapes(weights: Mapping[str, np.ndarray] | StoredWeights) -> Shapes:
+    if isinstance(weights, dict):
+        return {name: array.shape for name, array in weights.items()}
+    return weights.shapes  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _as_tensor(array: np.ndarray, share: bool) -> Tensor:
+    import torch
+
+    is_usable = share and array.flags.aligned and array.flags.writeable
+    return torch.from_numpy(array if is_usable else np.array(array, order="C"))
 
 
 def _set_weight(module: nn.Module, old: Tensor, names: list[str], new: Tensor) -> None:
@@ -240,7 +330,8 @@ def _set_weight(module: nn.Module, old: Tensor, names: list[str], new: Tensor) -
         setattr(module.get_submodule(owner), last, parameter)
 
 
-def _check_names(wanted: dict[str, tuple[int, ...]], stored: dict[str, tuple[int, ...]]) -> None:
+def check_names(wanted: dict[str, tuple[int, ...]], stored: dict[str, tuple[int, ...]]) -> None:
+    """Raise if names are missing, left over or of another shape."""
     wrong = [
         wrong_shape(name, stored[name], shape)
         for name, shape in wanted.items()

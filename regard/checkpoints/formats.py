@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from regard.checkpoints import bert, gpt2, llama, marian, pegasus
+from regard.checkpoints import (
+    bert,
+    distilbert,
+    gpt2,
+    llama,
+    marian,
+    mistral,
+    pegasus,
+    qwen2,
+    qwen3,
+    roberta,
+    vit,
+)
 from regard.checkpoints.naming import Format
 from regard.registry import Registry
 
@@ -14,5 +26,12 @@ FORMATS: Registry[Format] = Registry(
         "marian": marian.FORMAT,
         "pegasus": pegasus.FORMAT,
         "llama": llama.FORMAT,
+        "mistral": mistral.FORMAT,
+        "qwen2": qwen2.FORMAT,
+        "qwen3": qwen3.FORMAT,
+        "distilbert": distilbert.FORMAT,
+        "roberta": roberta.FORMAT,
+        "xlm-roberta": roberta.MULTILINGUAL,
+        "vit": vit.FORMAT,
     },
 )

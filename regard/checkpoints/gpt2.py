@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, their_name
+from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, read_config, their_name
 from regard.checkpoints.naming import TRANSPOSED, Format, Row
 from regard.model.config import ModelConfig
 
@@ -26,13 +26,20 @@ TABLE = (
 )
 # The causal mask, which older files store in every layer.
 IGNORED = ("transformer.h.*.attn.bias", "transformer.h.*.attn.masked_bias")
+# Dropout of the embeddings, the head of another class, the same context again, settings of an older model,
+# and a way to compute.
+HARMLESS = ("embd_pdrop", "n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn",
+            "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+            "summary_use_proj")  # fmt: skip
 
 
 def to_config(values: Any) -> ModelConfig:
     """Our config for a GPT-2 config.json."""
-    theirs = ForeignConfig(TITLE, values)
+    return read_config(TITLE, values, _read, HARMLESS)
+
+
+def _read(theirs: ForeignConfig) -> ModelConfig:
     theirs.require("scale_attn_by_inverse_layer_idx", False)
-    theirs.require("add_cross_attention", False)
     theirs.architecture(ARCHITECTURES, "GPT2LMHeadModel")
     return ModelConfig(
         family="decoder-only",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import GATED_ACTIVATIONS, ForeignConfig, check_round_trip, their_name
+from regard.checkpoints.foreign import (
+    GATED_ACTIVATIONS,
+    ForeignConfig,
+    check_round_trip,
+    read_config,
+    their_name,
+)
 from regard.checkpoints.naming import GATE_AND_INNER, QUERY_KEY_VALUE, Format, Row
 from regard.model.config import ModelConfig, RotaryScaling
 
@@ -30,13 +36,27 @@ TABLE = (
     Row("head.weight", "lm_head.weight"),
 )
 # Rotary frequencies in older files; they are computed from the config.
+# The parts of a matrix product, and a mark of converters.
+HARMLESS = ("pretraining_tp", "is_llama_config")
 IGNORED = ("model.layers.*.self_attn.rotary_emb.inv_freq", "model.rotary_emb.inv_freq")
 
 
 def to_config(values: Any) -> ModelConfig:
     """Our config for a Llama config.json."""
-    theirs = ForeignConfig(TITLE, values)
+    return read_config(TITLE, values, _read, HARMLESS)
+
+
+def _read(theirs: ForeignConfig) -> ModelConfig:
     theirs.architecture(ARCHITECTURES, "LlamaForCausalLM")
+    biases = dict(
+        attention_bias=theirs.flag("attention_bias", False), feed_forward_bias=theirs.flag("mlp_bias", False)
+    )
+    return read_decoder(theirs).changed(**biases)
+
+
+def read_decoder(theirs: ForeignConfig) -> ModelConfig:
+    """Read the values that Llama and its relatives share; without biases."""
+    theirs.require("rope_interleaved", False)
     rotary = theirs.part("rope_parameters" if theirs.has("rope_parameters") else "rope_scaling", ROTARY)
     context = theirs.size("max_position_embeddings")
     return ModelConfig(
@@ -56,8 +76,8 @@ def to_config(values: Any) -> ModelConfig:
         positions="rotary",
         rotary_theta=rotary.number("rope_theta", theirs.number("rope_theta", 10_000.0)),
         rotary_scaling=_scaling(rotary, context),
-        attention_bias=theirs.flag("attention_bias", False),
-        feed_forward_bias=theirs.flag("mlp_bias", False),
+        attention_bias=False,
+        feed_forward_bias=False,
         scale_embeddings=False,
         tie_head=theirs.flag("tie_word_embeddings", False),
         attention_dropout=theirs.number("attention_dropout", 0.0),
@@ -81,9 +101,18 @@ def _scaling(rotary: ForeignConfig, context: int) -> RotaryScaling | None:
 
 def from_config(config: ModelConfig) -> dict[str, Any]:
     """A Llama config.json for our config; raise a CheckpointError if a setting has no counterpart."""
-    values = {
+    values = write_decoder(config, TITLE) | {
         "model_type": "llama",
         "architectures": ["LlamaForCausalLM"],
+        "attention_bias": config.attention_bias,
+        "mlp_bias": config.feed_forward_bias,
+    }
+    return check_round_trip(config, to_config, values, TITLE)
+
+
+def write_decoder(config: ModelConfig, title: str) -> dict[str, Any]:
+    """The values that Llama and its relatives share."""
+    return {
         "vocab_size": config.vocabulary,
         "max_position_embeddings": config.context,
         "hidden_size": config.width,
@@ -92,16 +121,13 @@ def from_config(config: ModelConfig) -> dict[str, Any]:
         "num_key_value_heads": config.groups,
         "head_dim": config.key_size,
         "intermediate_size": config.feed_forward_width,
-        "hidden_act": their_name(config.feed_forward, GATED_ACTIVATIONS, TITLE),
+        "hidden_act": their_name(config.feed_forward, GATED_ACTIVATIONS, title),
         "rms_norm_eps": config.norm_epsilon,
         "rope_theta": config.rotary_theta,
         "rope_scaling": config.rotary_scaling and _rope_scaling(config.rotary_scaling),
-        "attention_bias": config.attention_bias,
-        "mlp_bias": config.feed_forward_bias,
         "tie_word_embeddings": config.tie_head,
         "attention_dropout": config.attention_dropout,
     }
-    return check_round_trip(config, to_config, values, TITLE)
 
 
 def _rope_scaling(scaling: RotaryScaling) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, their_name
+from regard.checkpoints.foreign import ACTIVATIONS, ForeignConfig, check_round_trip, read_config, their_name
 from regard.checkpoints.naming import ONE_ROW, QUERY_KEY_VALUE, Format, Row
 from regard.model.config import ModelConfig
 
@@ -42,12 +42,19 @@ TABLE = (
     Row("head.bias", "final_logits_bias", ONE_ROW, zero_if_absent=True),
 )
 # Sinusoids, which are computed, and the shared embedding, which is unused if embeddings are separate.
+# Dropout in training, a repeated number of layers, and settings of converters that no model reads.
+HARMLESS = ("activation_dropout", "add_bias_logits", "classif_dropout", "classifier_dropout",
+            "decoder_layerdrop", "encoder_layerdrop", "extra_pos_embeddings",
+            "force_bos_token_to_be_generated", "num_hidden_layers")  # fmt: skip
 IGNORED = ("model.*coder.embed_positions.weight", "model.shared.weight")
 
 
 def to_config(values: Any) -> ModelConfig:
     """Our config for a Marian config.json."""
-    theirs = ForeignConfig(TITLE, values)
+    return read_config(TITLE, values, _read, HARMLESS)
+
+
+def _read(theirs: ForeignConfig) -> ModelConfig:
     theirs.require("normalize_before", False)
     theirs.require("add_final_layer_norm", False)
     theirs.architecture(ARCHITECTURES, "MarianMTModel")
@@ -57,6 +64,7 @@ def to_config(values: Any) -> ModelConfig:
 def read_translation(theirs: ForeignConfig, residual: str, shared: bool) -> ModelConfig:
     """Read the values that Marian and Pegasus configs share."""
     theirs.require("normalize_embedding", False)
+    theirs.require("do_blenderbot_90_layernorm", False)
     theirs.require("static_position_embeddings", True)
     for name in ("attention_heads", "ffn_dim"):
         if theirs.size(f"encoder_{name}") != theirs.size(f"decoder_{name}"):

@@ -7,26 +7,28 @@ second column names several weights that are concatenated in one of ours. Severa
 tied weights, are alternative names: one of them suffices, and if several are present they must be equal.
 A CheckpointError reports every name that is missing or left over on either side.
 
-Weights are numpy arrays or torch tensors. Torch is imported only when names are converted. Converted weights
-are views where possible.
+Weights are numpy arrays or torch tensors; names are compared by shapes alone, before a weight is read.
+Converted weights are views where possible. Imports no torch.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from regard.checkpoints.shapes import report_names, weight_shapes, wrong_shape
+from regard.checkpoints.name_report import report_names, wrong_shape
 from regard.errors import CheckpointError
 from regard.model.config import ModelConfig
+from regard.model.weight_shapes import Shapes, weight_shapes
 
 Weights = Mapping[str, Any]
 
@@ -59,6 +61,21 @@ QUERY_KEY_VALUE = stacked(lambda c: [c.heads * c.key_size, c.groups * c.key_size
 GATE_AND_INNER = stacked(lambda c: [c.feed_forward_width] * 2)
 
 
+def _nothing(whole: Any, config: ModelConfig) -> list[Any]:
+    if whole.any():
+        raise CheckpointError("a bias that is not zero has no counterpart in this format; choose another one")
+    return []
+
+
+ABSENT = Reshape(lambda parts: None, _nothing)  # a weight that is zero here and does not exist there
+
+
+def zeros_like_rows(whole: Any, count: int) -> Any:
+    """A matrix with so many rows of zeros before its own."""
+    library = _library(whole)
+    return library.concatenate([library.zeros((count, whole.shape[1]), dtype=whole.dtype), whole])
+
+
 @dataclass(frozen=True)
 class Row:
     """Our name of a weight, their name or names, and the conversion."""
@@ -69,13 +86,17 @@ class Row:
     when: Callable[[ModelConfig], bool] = lambda config: True
     zero_if_absent: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+
     def form(self, name: str, shape: tuple[int, ...], config: ModelConfig) -> Form | None:
         """Their names and shapes for our name, or None if the row does not match it."""
         match = self._pattern.fullmatch(name)
         if not match or not self.when(config):
             return None
-        patterns = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
-        theirs = [pattern.format(**match.groupdict()) for pattern in patterns]
+        theirs = [pattern.format(**match.groupdict()) for pattern in self.names]
         parts = self.reshape.split(np.broadcast_to(0, shape), config)  # shapes only, without memory
         shapes = {their_name: part.shape for their_name, part in zip(theirs, parts, strict=True)}
         return Form(shapes, self.reshape, self.zero_if_absent)
@@ -98,6 +119,14 @@ class Form:
         """The first name."""
         return next(iter(self.shapes))
 
+    def renamed(self, names: Mapping[str, str]) -> Form:
+        """The same with other names."""
+        return replace(self, shapes={names.get(name, name): shape for name, shape in self.shapes.items()})
+
+    def read(self, read: Callable[[str], Any]) -> Any:
+        """The weight from its parts."""
+        return self.reshape.join([read(name) for name in self.shapes])
+
 
 @dataclass(frozen=True)
 class WeightNames:
@@ -106,6 +135,36 @@ class WeightNames:
     shape: tuple[int, ...]
     ours: list[Form]
     theirs: list[Form]
+
+    @property
+    def our_names(self) -> tuple[str, ...]:
+        """Our names of the weight; several if it is tied."""
+        return tuple(form.title for form in self.ours)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a weight comes from: the forms in which the other side stores it, which must be equal.
+
+    Without a form it is zero, of the type of the stored weight `like`.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    forms: list[Form]
+    like: str
+
+    def convert(self, read: Callable[[str], Any]) -> Any:
+        """The weight, with `read` to read a stored one."""
+        if not self.forms:
+            like = read(self.like)
+            return _library(like).zeros(self.shape, dtype=like.dtype)
+        first = self.forms[0].read(read)
+        for form in self.forms[1:]:
+            other = form.read(read)
+            if other is not first and not bool((other == first).all()):
+                raise CheckpointError(f"{form.title} differs from {self.forms[0].title}, to which it is tied")
+        return first
 
 
 @dataclass(frozen=True)
@@ -127,25 +186,34 @@ class Format:
 
     def ours(self, theirs: Weights, config: ModelConfig) -> dict[str, Any]:
         """Convert their weights to our names, for `load_state_dict`; tied names share one tensor."""
-        weight_names = self.weight_names(config)
-        account = _WeightAccount(self._current_names(theirs, weight_names))
         converted: dict[str, Any] = {}
-        for names in weight_names:
-            whole = account.take(names.theirs, names.shape)
-            converted.update((name, whole) for form in names.ours for name in form.shapes)
-        account.check(f"the weights do not match this {self.title} config")
+        for origin in self.origins(_shapes(theirs), config):
+            converted.update(dict.fromkeys(origin.names, origin.convert(theirs.__getitem__)))
         return converted
+
+    def origins(self, shapes: Shapes, config: ModelConfig) -> list[Origin]:
+        """Where each of our weights comes from, if theirs have these names and shapes."""
+        weight_names = self.weight_names(config)
+        stored_names = self._stored_names(shapes, weight_names)
+        account = _WeightAccount({name: shapes[stored] for name, stored in stored_names.items()})
+        like = min(stored_names.values(), key=lambda name: prod(shapes[name]), default="")
+        found = [(names, account.find(names.theirs)) for names in weight_names]
+        account.check(f"the weights do not match this {self.title} config")
+        return [
+            Origin(names.our_names, names.shape, [form.renamed(stored_names) for form in forms], like)
+            for names, forms in found
+        ]
 
     def theirs(self, ours: Weights, config: ModelConfig, repeat_tied: bool = False) -> dict[str, Any]:
         """Convert our weights to their names; a tied weight is stored once, or under each of its names."""
-        account = _WeightAccount(ours)
-        converted: dict[str, Any] = {}
-        for names in self.weight_names(config):
-            whole = account.take(names.ours, names.shape)
-            for form in names.theirs if repeat_tied else names.theirs[:1]:
-                if whole is not None:
-                    converted.update(zip(form.shapes, form.reshape.split(whole, config), strict=True))
+        account, weight_names = _WeightAccount(_shapes(ours)), self.weight_names(config)
+        found = [(names, account.find(names.ours)) for names in weight_names]
         account.check("the weights do not match this config")
+        converted: dict[str, Any] = {}
+        for names, present in found:
+            whole = Origin(names.our_names, names.shape, present, "").convert(ours.__getitem__)
+            for form in names.theirs if repeat_tied else names.theirs[:1]:
+                converted.update(zip(form.shapes, form.reshape.split(whole, config), strict=True))
         headless = config.output in ("pooled", "vectors")
         return {name.removeprefix(self.base) if headless else name: w for name, w in converted.items()}
 
@@ -163,11 +231,12 @@ class Format:
             weight_names.append(WeightNames(next(iter(tied.values())), ours, theirs))
         return weight_names
 
-    def _current_names(self, weights: Weights, weight_names: list[WeightNames]) -> dict[str, Any]:
-        """Their weights under the names in the table, without ignored ones."""
+    def _stored_names(self, stored: Iterable[str], weight_names: list[WeightNames]) -> dict[str, str]:
+        """The stored name of each name in the table, without ignored ones."""
         known = {name for names in weight_names for form in names.theirs for name in form.shapes}
-        renamed: dict[str, Any] = {}
-        for name, weight in weights.items():
+        renamed: dict[str, str] = {}
+        for stored_name in stored:
+            name = stored_name
             for old, new in self.older:
                 name = name.replace(old, new)
             if name not in known and self.base + name in known:
@@ -175,7 +244,7 @@ class Format:
             if name in renamed:
                 raise CheckpointError(f"{name} occurs twice, also under an older name; remove one of them")
             if name in known or not self._ignores(name):
-                renamed[name] = weight
+                renamed[name] = stored_name
         return renamed
 
     def _ignores(self, name: str) -> bool:
@@ -185,45 +254,38 @@ class Format:
 
 
 class _WeightAccount:
-    """Takes the weights of one side one by one, and collects missing, wrong and remaining names."""
+    """Finds the weights of one side one by one, and collects missing, wrong and remaining names."""
 
-    def __init__(self, weights: Weights):
-        self.weights = weights
-        self.left = dict.fromkeys(weights)
+    def __init__(self, shapes: Shapes):
+        self.shapes = shapes
+        self.left = dict.fromkeys(shapes)
         self.missing: list[str] = []
         self.wrong: list[str] = []
 
-    def take(self, forms: list[Form], shape: tuple[int, ...]) -> Any:
-        """The weight stored in these forms, or None if it is missing or has a wrong shape."""
-        present = [form for form in forms if any(name in self.weights for name in form.shapes)]
-        if not present and forms[0].zero_if_absent and self.weights:
-            like = next(iter(self.weights.values()))
-            return _library(like).zeros(shape, dtype=like.dtype)
-        copies = [self._take_form(form) for form in present or forms[:1]]
-        if any(whole is None for whole in copies):
-            return None
-        for form, whole in zip(present, copies, strict=True):
-            if whole is not copies[0] and not bool((whole == copies[0]).all()):
-                self.wrong.append(f"{form.title} differs from {present[0].title}, to which it is tied")
-        return copies[0]
+    def find(self, forms: list[Form]) -> list[Form]:
+        """The forms that are present; none if the weight is zero where it is absent."""
+        present = [form for form in forms if any(name in self.shapes for name in form.shapes)]
+        if not present and not forms[0].zero_if_absent:
+            present = forms[:1]
+        for form in present:
+            for name, shape in form.shapes.items():
+                self._take(name, shape)
+        return present
 
-    def _take_form(self, form: Form) -> Any:
-        parts = [self._take_part(name, shape) for name, shape in form.shapes.items()]
-        return None if any(part is None for part in parts) else form.reshape.join(parts)
-
-    def _take_part(self, name: str, shape: tuple[int, ...]) -> Any:
+    def _take(self, name: str, shape: tuple[int, ...]) -> None:
         self.left.pop(name, None)
-        weight = self.weights.get(name)
-        if weight is None:
+        if name not in self.shapes:
             self.missing.append(name)
-        elif tuple(weight.shape) != shape:
-            self.wrong.append(wrong_shape(name, weight.shape, shape))
-            return None
-        return weight
+        elif self.shapes[name] != shape:
+            self.wrong.append(wrong_shape(name, self.shapes[name], shape))
 
     def check(self, headline: str) -> None:
         """Raise if a name was missing, had a wrong shape or was not taken."""
         report_names(headline, self.missing, self.wrong, list(self.left))
+
+
+def _shapes(weights: Weights) -> Shapes:
+    return {name: tuple(weight.shape) for name, weight in weights.items()}
 
 
 def _library(x: Any) -> Any:

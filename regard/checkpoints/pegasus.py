@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.checkpoints import marian
-from regard.checkpoints.foreign import ForeignConfig, check_round_trip
+from regard.checkpoints.foreign import ForeignConfig, check_round_trip, read_config
 from regard.checkpoints.naming import Format, Row
 from regard.model.config import ModelConfig
 
@@ -19,7 +19,10 @@ TABLE = (
 
 def to_config(values: Any) -> ModelConfig:
     """Our config for a Pegasus config.json."""
-    theirs = ForeignConfig(TITLE, values)
+    return read_config(TITLE, values, _read, marian.HARMLESS)
+
+
+def _read(theirs: ForeignConfig) -> ModelConfig:
     theirs.require("normalize_before", True)
     theirs.require("add_final_layer_norm", True)
     theirs.architecture({"PegasusForConditionalGeneration": "words"}, "PegasusForConditionalGeneration")

@@ -10,6 +10,8 @@ import json
 import math
 import os
 import re
+import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
@@ -112,9 +114,11 @@ class FolderFiles:
         """The object in a JSON file of the folder."""
         return read_json(self.path(name), largest)
 
-    def weights(self, name: str, largest_header: int = LARGEST_HEADER) -> MappedWeights:
+    def weights(
+        self, name: str, largest_header: int = LARGEST_HEADER, writable: bool = False
+    ) -> MappedWeights:
         """The arrays of a weight file of the folder."""
-        return MappedWeights(self.path(name), largest_header)
+        return MappedWeights(self.path(name), largest_header, writable)
 
     def verify(self, names: Iterable[str] | None = None) -> list[str]:
         """Compare these files, or all, with their sha256 and return their names."""
@@ -157,30 +161,50 @@ def check_manifest(folder: Path) -> list[str]:
     return FolderFiles.sealed(folder).verify()
 
 
+class MappedFile:
+    """An open file of which parts are mapped or read; both see the same contents after it was replaced.
+
+    Pages that were read through the map count as memory of the process; copies do not need them.
+    """
+
+    def __init__(self, path: Path, file: BufferedReader, writable: bool = False):
+        self._path, self._lock = path, threading.Lock()
+        self._file = os.fdopen(os.dup(file.fileno()), "rb")
+        weakref.finalize(self, self._file.close)
+        size = os.fstat(file.fileno()).st_size
+        self.map = np.memmap(file, np.uint8, "c" if writable else "r") if size else np.zeros(0, np.uint8)
+
+    def read(self, begin: int, end: int) -> np.ndarray:
+        """A copy of these bytes."""
+        with self._lock:
+            self._file.seek(begin)
+            raw = np.fromfile(self._file, np.uint8, end - begin)
+        if len(raw) < end - begin:
+            raise CheckpointError(f"{self._path} became shorter while it was read")
+        return raw
+
+
 class MappedWeights(Mapping[str, np.ndarray]):
     """The memory-mapped arrays of a safetensors file by name.
 
     The header must cover the file exactly: each byte belongs to one array. bfloat16 is converted to float32.
+    Arrays that are `writable` can be changed in memory; the file never changes.
     """
 
-    def __init__(self, path: Path, largest_header: int = LARGEST_HEADER):
+    def __init__(self, path: Path, largest_header: int = LARGEST_HEADER, writable: bool = False):
         self.path, self._largest_header = path, largest_header
         try:
             with open_regular(path) as file:
                 self._begin, entries = self._read_header(file)
                 self._entries = {name: self._check(name, entry) for name, entry in entries.items()}
                 self._check_layout()
-                self._map = np.memmap(file, np.uint8, "r") if self._end else np.zeros(self._begin, np.uint8)
+                self._file = MappedFile(path, file, writable)
         except OSError as error:
             raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
 
     def __getitem__(self, name: str) -> np.ndarray:
-        dtype, shape, begin, end = self._entries[name]
-        raw = self._map[self._begin + begin : self._begin + end]
-        if dtype == "BF16":
-            wide = raw.view("<u2").astype("<u4") << 16
-            return wide.view("<f4").reshape(shape)
-        return raw.view(DTYPES[dtype]).reshape(shape)
+        _, _, begin, end = self._entries[name]
+        return self._array(name, self._file.map[self._begin + begin : self._begin + end])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -200,10 +224,13 @@ class MappedWeights(Mapping[str, np.ndarray]):
 
     def read(self, name: str) -> np.ndarray:
         """A copy of an array, read without the memory map, whose pages would double the memory."""
-        dtype, shape, begin, end = self._entries[name]
-        with open_regular(self.path) as file:
-            file.seek(self._begin + begin)
-            raw = np.fromfile(file, np.uint8, end - begin)
+        _, _, begin, end = self._entries[name]
+        return self._array(name, self._file.read(self._begin + begin, self._begin + end))
+
+    def _array(self, name: str, raw: np.ndarray) -> np.ndarray:
+        dtype, shape, _, _ = self._entries[name]
+        if dtype == "BF16":
+            return (raw.view("<u2").astype("<u4") << 16).view("<f4").reshape(shape)
         return raw.view(DTYPES[dtype]).reshape(shape)
 
     def _damaged(self, defect: str) -> CheckpointError:

@@ -12,33 +12,40 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
+from regard import ranks
 from regard.cli import (
     bench,
     by_hand,
+    chat,
     complete,
     datastore,
     demo,
     describe,
     doctor,
     evaluate,
+    exchange,
     inspect,
     lesson,
+    plan,
+    quantize,
     read,
+    serve,
     studio,
     train,
     translate,
     verify_resume,
 )
-from regard.errors import RegardError
+from regard.errors import FailedElsewhere, Interrupted, RegardError, UsageError
 
 # In the order that help shows them.
 THEMES = (
-    demo, studio, lesson, train, translate, complete, read, inspect, evaluate, datastore, verify_resume,
-    describe, by_hand, bench, doctor,
+    demo, studio, serve, lesson, train, plan, translate, complete, chat, read, inspect, evaluate, datastore,
+    verify_resume, exchange, quantize, describe, by_hand, bench, doctor,
 )  # fmt: skip
 
 app = typer.Typer(
@@ -78,7 +85,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except RegardError as error:
-        return _report(str(error), error.exit_code)
+        return error.exit_code if _is_reported_by_first(error) else _report(str(error), error.exit_code)
     except typer.TyperException as error:
         return _report(_wrong_call(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -92,9 +99,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _is_reported_by_first(error: RegardError) -> bool:
+    """Whether this is another process of torchrun than the first, which has the same error."""
+    return ranks.world().rank > 0 and isinstance(error, FailedElsewhere | Interrupted | UsageError)
+
+
 def main() -> NoReturn:
     """Be the `regard` command."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if ranks.world().rank:  # of the processes of torchrun only the first prints
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed is None
         # A terminal that cannot show a letter shows a question mark, instead of ending the program.
         stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]
@@ -111,7 +125,10 @@ def _wrong_call(error: typer.TyperException) -> str:
 
 def _report(message: str, code: int) -> int:
     with suppress(OSError):  # a terminal that was closed; the exit code still says it
-        print("error:", " ".join(message.split()), file=sys.stderr)
+        number = ranks.world().rank
+        print(
+            f"error of process {number}:" if number else "error:", " ".join(message.split()), file=sys.stderr
+        )
     return code
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from regard.bench.interleaved import Case
+    from regard.bench.interleaved import Case, Outcome
 
 commands = typer.Typer()
 
@@ -18,6 +20,7 @@ Examples:
   regard bench model                              forward and backward of all shapes, eager
   regard bench train --case mt-tiny --compiled    training steps, also with torch.compile
   regard bench decode --case tiny-1 --json        decoding, one JSON object per case
+  regard bench serve --case marian-32             the HTTP service with 32 clients
   regard bench train --case mt-tiny --profile     with a profile of Regard's step
 """
 
@@ -54,7 +57,8 @@ def _add_comparison(name: str, summary: str) -> None:
 
         _set_threads(threads)
         cases = import_module(f"regard.bench.{name}").cases(compiled)
-        _run(cases, case, rounds, as_json, our_work if profile else None)
+        for _ in _run(cases, case, rounds, as_json, our_work if profile else None):
+            pass
 
 
 _add_comparison("model", "Forward and backward, beside torch.nn.Transformer and transformers.")
@@ -66,17 +70,50 @@ def decode(
     case: Cases = None,
     rounds: Rounds = 9,
     threads: Threads = 0,
-    engine: Annotated[str, typer.Option(help="The engine of our search.")] = "torch",
+    engine: Annotated[
+        str, typer.Option(help="Our engine: native (float32 and int8), native-int8 or torch.")
+    ] = "native",
     shorten: Annotated[int, typer.Option(min=1, help="Divide the length of outputs, for a short try.")] = 1,
     profile: Profile = False,
     as_json: AsJson = False,
+    write: Annotated[
+        Path | None, typer.Option(help="A page whose table is replaced, between its markers.")
+    ] = None,
 ) -> None:
-    """Decoding and encoding, beside transformers and CTranslate2."""
+    """Decoding and encoding, beside transformers, CTranslate2 and onnxruntime."""
     from regard.bench.decode import temporary_bench
+    from regard.bench.report import bandwidth_shares, read_bandwidth
+    from regard.bench.table import decode_table, write_between
 
-    with temporary_bench(_set_threads(threads), engine, shorten) as decoding:
+    count = _set_threads(threads)
+    bandwidth, outcomes = read_bandwidth(), []
+    with temporary_bench(count, engine, shorten) as decoding:
         work = (lambda profiled: decoding.work(profiled.name)) if profile else None
-        _run(decoding.cases(), case, rounds, as_json, work)
+        for outcome in _run(decoding.cases(), case, rounds, as_json, work):
+            for title, share in bandwidth_shares(outcome, bandwidth).items():
+                print(f"  {title} reaches {share:.2f} of the read bandwidth", file=sys.stderr)
+            outcomes.append(outcome)
+            if write is not None:  # after each case, so that an interrupted run leaves what it measured
+                write_between(write, decode_table(outcomes, count, bandwidth, rounds))
+
+
+@bench.command(epilog=EXAMPLES)
+def serve(
+    case: Cases = None,
+    rounds: Rounds = 7,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of each server.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Requests per second and latencies of the HTTP service, beside servers of other libraries."""
+    from regard.bench.serve import CASES, format_outcome, run_case, temporary_folder
+
+    names = case or list(CASES)
+    for name in names:
+        CASES.find(name)
+    with temporary_folder() as folder:
+        for name in names:
+            outcome = run_case(name, rounds, threads, folder)
+            print(json.dumps(outcome) if as_json else format_outcome(outcome), flush=True)
 
 
 def _set_threads(threads: int) -> int:
@@ -94,7 +131,7 @@ def _run(
     rounds: int,
     as_json: bool,
     profiled: Callable[[Case], Callable[[], Any]] | None,
-) -> None:
+) -> Iterator[Outcome]:
     """Measure the chosen cases, print each outcome, and profile our implementation if requested."""
     from regard.bench import report
     from regard.bench.interleaved import run_interleaved
@@ -111,3 +148,4 @@ def _run(
         print(json.dumps(outcome.as_dict()) if as_json else format_outcome(outcome, peak), flush=True)
         if profiled:
             print(report.profile(profiled(case)))
+        yield outcome

@@ -31,7 +31,7 @@ def _matrix(name: str, meaning: str) -> Any:
 @commands.command("by-hand", epilog=EXAMPLES)
 def by_hand(
     example: Annotated[
-        str | None, typer.Argument(metavar="EXAMPLE", help="A, B, C or D; default: list them.")
+        str | None, typer.Argument(metavar="EXAMPLE", help="A, B, C or D; default: list the examples.")
     ] = None,
     x: Annotated[str | None, _matrix("x", "Inputs, a row for each word")] = None,
     wq: Annotated[str | None, _matrix("wq", "W^Q")] = None,
@@ -43,7 +43,7 @@ def by_hand(
     scores: Annotated[str | None, _matrix("scores", "Scores, instead of Q and K")] = None,
     key_width: Annotated[
         int | None,
-        typer.Option("--d-k", metavar="N", min=1, help="The key width behind given scores."),
+        typer.Option("--d-k", metavar="N", min=1, help="Key width of given --scores."),
     ] = None,
     scale: Annotated[
         bool | None, typer.Option("--scale/--no-scale", help="Divide the scores by sqrt(d_k).")

@@ -12,6 +12,7 @@ from regard.cli.options import (
     AsJson,
     Device,
     Dtype,
+    Engine,
     File,
     Forbid,
     Model,
@@ -66,13 +67,14 @@ def complete(
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = None,
+    engine: Engine = None,
     json: AsJson = False,
 ) -> None:
     """Continue a text or lines; the text streams."""
     lines = Lines(text, file, out, window)
-    from regard.inference.loading import load_for
+    from regard.inference.loading import LoadOptions, load_for
 
-    writer = load_for("complete", model, device, dtype, threads)
+    writer = load_for("complete", model, LoadOptions(engine, threads, device, dtype))
     options: dict[str, Any] = dict(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
         max_tokens=max_tokens, min_tokens=min_tokens, seed=seed, stop=stop or (), forbidden=forbid or (),

@@ -27,9 +27,9 @@ def datastore(
     source: Source = None,
     target: Target = None,
     tsv: Tsv = None,
-    valid_source: Annotated[list[str] | None, files("Sentences that the parameters are tuned on.")] = None,
-    valid_target: Annotated[list[str] | None, files("Their translations.")] = None,
-    valid: Annotated[list[str] | None, files("Both in one table.")] = None,
+    valid_source: Annotated[list[str] | None, files("Source sentences for tuning.")] = None,
+    valid_target: Annotated[list[str] | None, files("Translations for tuning.")] = None,
+    valid: Annotated[list[str] | None, files("Pairs for tuning, in one table.")] = None,
     weight: Annotated[
         float | None, typer.Option("--lambda", help="Weight of the datastore, instead of tuning it.")
     ] = None,

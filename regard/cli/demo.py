@@ -29,17 +29,13 @@ Examples:
 def demo(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[language-model | SENTENCE | N]", help="Without it, the whole story."),
+        typer.Argument(metavar="[language-model | SENTENCE | N]", help="Default: tell the whole story."),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Train anew.")] = False,
-    reverse: Annotated[
-        bool, typer.Option("--reverse", help="French to English; a model of its own.")
-    ] = False,
-    check: Annotated[bool, typer.Option("--check", help="Train anew and measure the promises.")] = False,
-    trained: Annotated[
-        bool, typer.Option("--trained", help="Use the model that comes with regard; do not train.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --check: end with JSON.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train even if a model exists.")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Use the French-English model.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Train, then measure the promises.")] = False,
+    trained: Annotated[bool, typer.Option("--trained", help="Use a trained model; do not train.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="With --check, print JSON at the end.")] = False,
     show_corpus: Annotated[
         bool,
         typer.Option(
@@ -47,7 +43,7 @@ def demo(
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep it here, not in the user's cache.")
+        Path | None, typer.Option(metavar="DIR", help="Folder of the model; default: the user's cache.")
     ] = None,
     settings: Settings = None,
 ) -> None:

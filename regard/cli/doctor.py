@@ -43,7 +43,10 @@ def _machine() -> dict[str, Any]:
 
     import torch
 
+    from regard.engine.choice import active_engine
     from regard.engine.device import available_devices
+
+    engine, why = active_engine()
 
     return {
         "python": platform.python_version(),
@@ -51,6 +54,7 @@ def _machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "devices": available_devices(),
+        "engine": f"{engine} ({why})",
     }
 
 

@@ -43,21 +43,25 @@ def evaluate(
     text: PlainText = None,
     labelled: Labelled = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="data.KEY=VALUE", help="How tables are read.")
+        list[str] | None,
+        typer.Option("--set", metavar="data.KEY=VALUE", help="Replace a setting for reading tables."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="A second model to compare.", callback=folder_of)
+        str | None, typer.Option(metavar="MODEL", help="A second model to compare with.", callback=folder_of)
     ] = None,
-    beams: Annotated[int, typer.Option(min=1, max=64, help="Hypotheses kept; 1 is greedy.")] = 4,
-    length_penalty: Annotated[float, typer.Option(min=0, max=10, help="Of beam search.")] = 0.6,
+    beams: Annotated[int, typer.Option(min=1, max=64, help="Number of beams; 1 is greedy search.")] = 4,
+    length_penalty: Annotated[
+        float, typer.Option(min=0, max=10, help="Length penalty of beam search.")
+    ] = 0.6,
     channel_weight: ChannelWeight = 0.0,
     datastore: DatastoreFolder = None,
-    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokenizer, shown beside 13a.")] = "13a",
+    tokenize: Annotated[str, typer.Option(help="sacreBLEU tokenizer to add to 13a.")] = "13a",
     outputs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the translations, a line for each line given.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one translation per source line."),
     ] = None,
     device: Device = "cpu",
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 leaves torch's choice.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Number of CPU threads; 0 takes torch's default.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Score a model: BLEU, chrF, perplexity or accuracy.
@@ -66,6 +70,8 @@ def evaluate(
     """
     import torch
 
+    from regard import ranks
+    from regard.engine.device import find_device
     from regard.runs import evaluation
     from regard.runs.toml import read_overrides
 
@@ -76,7 +82,8 @@ def evaluate(
         beams, length_penalty, tokenize, device=device, channel_weight=channel_weight, datastore=datastore
     )
     reading = evaluation.reading_settings(read_overrides(settings or []))
-    report = evaluation.evaluate(model, against, {**files, **reading}, options)
+    with ranks.joined(find_device(device)):
+        report = evaluation.evaluate(model, against, {**files, **reading}, options)
     print(json.dumps(report.as_dict(), indent=2) if as_json else report)
-    if outputs is not None:
+    if outputs is not None and not ranks.world().rank:
         evaluation.write_outputs(report, outputs)

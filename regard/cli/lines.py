@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import deque
@@ -9,7 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+from regard import ranks
+
+if TYPE_CHECKING:
+    from regard.text.lines import Line
 
 LONGEST_LINE = 1 << 26  # bytes
 REPORT_EVERY = 10.0  # seconds between two progress lines without a terminal
@@ -49,7 +55,7 @@ class Lines:
 
     def answer(self, answers: Any, columns: Callable[[Any], list[str]]) -> None:
         """Print the answer to the text, or the answers to the lines as they come."""
-        with self._opened() as output:
+        with ranks.joined(), self._opened() as output:
             if self.text is not None:
                 print(*columns(answers), sep="\n", file=output)
                 return
@@ -70,10 +76,12 @@ class Lines:
 
         assert self._out is not None
         self._out.touch()  # an unwritable path fails before the work; the content stays until it is done
-        if self.text is None:
-            rows = list(self._with_progress(vectors))
-            vectors = np.stack(rows) if rows else np.empty((0, width), np.float32)
-        np.save(self._out, vectors)
+        with ranks.joined():
+            if self.text is None:
+                rows = list(self._with_progress(vectors))
+                vectors = np.stack(rows) if rows else np.empty((0, width), np.float32)
+        if not ranks.world().rank:
+            np.save(self._out, vectors)
 
     def _with_progress(self, answers: Any) -> Iterator[Any]:
         """The answers to the lines, with the progress on stderr."""
@@ -83,25 +91,44 @@ class Lines:
                 advance(self._unanswered.popleft())
 
     def _opened(self) -> AbstractContextManager[IO[str]]:
+        if ranks.world().rank:
+            return Path(os.devnull).open("w", encoding="utf-8")
         if self._out is None:
             return nullcontext(_stdout())
         return self._out.open("w", encoding="utf-8", newline="\n")
 
     def _read(self) -> Iterator[str]:
-        from regard.errors import DataError, UsageError
-        from regard.text.lines import NUL, read_lines, read_stream
+        for text in lines_of_stdin() if self._file is None else _lines_of(self._file):
+            self._unanswered.append(len(text.split()))
+            yield text
 
-        if self._file is None:
-            if sys.stdin is None:
-                raise UsageError("stdin is closed, so - has nothing to read; give a text, or --file FILE")
-            lines = read_stream(sys.stdin.buffer, "stdin", LONGEST_LINE)
-        else:
-            lines = read_lines(self._file, LONGEST_LINE)
-        for line in lines:
-            if line.problem not in (None, NUL):
-                raise DataError(f"line {line.number} of {self._file or 'stdin'}: {line.problem}")
-            self._unanswered.append(len(line.text.split()))
-            yield line.text
+
+def lines_of_stdin() -> Iterator[str]:
+    """The lines of stdin; raise if it is closed, or if several processes would share it."""
+    from regard.errors import UsageError
+    from regard.text.lines import read_stream
+
+    if ranks.world().size > 1:
+        raise UsageError("- gives stdin to one process, and torchrun started several; give --file FILE")
+    if sys.stdin is None:
+        raise UsageError("stdin is closed, so - has nothing to read; give a text, or --file FILE")
+    yield from _texts(read_stream(sys.stdin.buffer, "stdin", LONGEST_LINE), "stdin")
+
+
+def _lines_of(file: Path) -> Iterator[str]:
+    from regard.text.lines import read_lines
+
+    yield from _texts(read_lines(file, LONGEST_LINE), str(file))
+
+
+def _texts(lines: Iterator[Line], name: str) -> Iterator[str]:
+    from regard.errors import DataError
+    from regard.text.lines import NUL
+
+    for line in lines:
+        if line.problem not in (None, NUL):
+            raise DataError(f"line {line.number} of {name}: {line.problem}")
+        yield line.text
 
 
 def parts_named(parts: list[str] | None) -> list[Any]:
@@ -161,7 +188,7 @@ def _progress(to_file: bool) -> Iterator[Callable[[int], None]]:
     Show nothing if the answers go to a terminal, or if both outputs are piped.
     """
     pace = Pace()
-    if not to_file and (sys.stdout.isatty() or not sys.stderr.isatty()):
+    if ranks.world().rank or (not to_file and (sys.stdout.isatty() or not sys.stderr.isatty())):
         yield pace.add
         return
     if not sys.stderr.isatty():

@@ -12,9 +12,10 @@ def folder_of(model: str | None) -> str | None:
     """The folder of a built-in model, or the path as it is; ./demo is a path."""
     if model is None:
         return None
-    from regard.demo.story.model_store import RECIPES, trained_folder
+    import regard.demo.story.model_store  # noqa: F401 it adds its names
+    from regard.checkpoints.locations import built_in_folder
 
-    return str(trained_folder(model)) if model in RECIPES else model
+    return str(built_in_folder(model))
 
 
 def files(meaning: str) -> Any:
@@ -24,9 +25,9 @@ def files(meaning: str) -> Any:
 
 Source = Annotated[list[str] | None, files("Source sentences; gzip and patterns are allowed.")]
 Target = Annotated[list[str] | None, files("The translations, line by line.")]
-Tsv = Annotated[list[str] | None, files("Source and target in one table: TSV, CSV or JSONL.")]
+Tsv = Annotated[list[str] | None, files("Source and target in one table: TSV, CSV, JSONL, Parquet.")]
 PlainText = Annotated[list[str] | None, files("Plain text.")]
-Labelled = Annotated[list[str] | None, files("Texts with labels: TSV, CSV or JSONL.")]
+Labelled = Annotated[list[str] | None, files("Texts with labels: TSV, CSV, JSONL, Parquet.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.", show_default=False),
@@ -39,7 +40,12 @@ def named(**options: list[str] | None) -> dict[str, list[str]]:
 
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model folder, a run folder, or demo.", callback=folder_of)
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A model folder, a run folder, a Hugging Face folder or name, or demo.",
+        callback=folder_of,
+    ),
 ]
 Text = Annotated[
     str | None,
@@ -53,11 +59,18 @@ Out = Annotated[
 ]
 Window = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="Sort so many lines by length at a time.", show_default=False),
+    typer.Option(metavar="N", min=1, help="Lines sorted by length at a time.", show_default=False),
 ]
 Device = Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda, mps.")]
 Dtype = Annotated[
-    str | None, typer.Option(metavar="NAME", help="float32, or bfloat16 on accelerators.", show_default=False)
+    str | None,
+    typer.Option(
+        metavar="NAME", help="float32, float16, int8; bfloat16 on accelerators.", show_default=False
+    ),
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="native or torch; native where it can be used.", show_default=False),
 ]
 Threads = Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads.", show_default=False)]
 Forbid = Annotated[list[str] | None, typer.Option(help="A word that must not occur; repeatable.")]

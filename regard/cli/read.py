@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.lines import Lines, as_json
-from regard.cli.options import AsJson, Device, Dtype, File, Model, Out, Text, Threads, Truncate, Window
+from regard.cli.options import (
+    AsJson,
+    Device,
+    Dtype,
+    Engine,
+    File,
+    Model,
+    Out,
+    Text,
+    Threads,
+    Truncate,
+    Window,
+)
 
 if TYPE_CHECKING:
     from regard.inference.reader import Classified, Filled
@@ -23,6 +36,7 @@ CLASSIFY = """\b
 Examples:
   regard classify MODEL "a film to remember"
   regard classify MODEL --file reviews.txt --out labels.tsv
+  regard classify MODEL --image photo.jpg
 """
 EMBED = """\b
 Examples:
@@ -42,13 +56,14 @@ def fill(
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = None,
+    engine: Engine = None,
     json: AsJson = False,
 ) -> None:
     """Fill the masks of a text, written [MASK]."""
     lines = Lines(text, file, out, window)
-    from regard.inference.loading import load_for
+    from regard.inference.loading import LoadOptions, load_for
 
-    reader = load_for("fill", model, device, dtype, threads)
+    reader = load_for("fill", model, LoadOptions(engine, threads, device, dtype))
     lines.answer(reader.fill(lines.texts, top=top, window=lines.window), as_json if json else _masks)
 
 
@@ -56,6 +71,10 @@ def fill(
 def classify(
     model: Model,
     text: Text = None,
+    image: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A picture, for a model of images.", show_default=False),
+    ] = None,
     truncate: Truncate = False,
     file: File = None,
     out: Out = None,
@@ -63,13 +82,18 @@ def classify(
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = None,
+    engine: Engine = None,
     json: AsJson = False,
 ) -> None:
-    """Classify a text or lines."""
-    lines = Lines(text, file, out, window)
-    from regard.inference.loading import load_for
+    """Classify a text, lines or a picture."""
+    lines = Lines(text if image is None else str(image), file, out, window)
+    from regard.inference.loading import LoadOptions, load_for, load_images
 
-    reader = load_for("classify", model, device, dtype, threads)
+    if image is not None:
+        classifier = load_images(model, LoadOptions(threads=threads, device=device, dtype=dtype))
+        lines.answer(classifier.classify(image), as_json if json else _label)
+        return
+    reader = load_for("classify", model, LoadOptions(engine, threads, device, dtype))
     classified = reader.classify(lines.texts, truncate=truncate, window=lines.window)
     lines.answer(classified, as_json if json else _label)
 
@@ -78,8 +102,20 @@ def classify(
 def embed(
     model: Model,
     text: Text = None,
-    pooling: Annotated[str, typer.Option(help="mean of all tokens' vectors, or first.")] = "mean",
-    normalise: Annotated[bool, typer.Option(help="Scale vectors to length 1.")] = True,
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="mean of all tokens' vectors, or first; else as the model does.", show_default=False
+        ),
+    ] = None,
+    normalise: Annotated[
+        bool | None,
+        typer.Option(
+            "--normalise/--no-normalise",
+            help="Scale vectors to length 1; else as the model does.",
+            show_default=False,
+        ),
+    ] = None,
     truncate: Truncate = False,
     file: File = None,
     out: Out = None,
@@ -87,6 +123,7 @@ def embed(
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = None,
+    engine: Engine = None,
     json: AsJson = False,
 ) -> None:
     """Turn a text or lines into vectors.
@@ -95,12 +132,12 @@ def embed(
     """
     lines = Lines(text, file, out, window)
     from regard.errors import UsageError
-    from regard.inference.loading import load_for
+    from regard.inference.loading import LoadOptions, load_for
 
     as_array = out is not None and out.suffix == ".npy"
     if as_array and json:
         raise UsageError(f"--out ({out}) is an array and --json is text; leave one of them out")
-    reader = load_for("embed", model, device, dtype, threads)
+    reader = load_for("embed", model, LoadOptions(engine, threads, device, dtype))
     vectors = reader.embed(
         lines.texts, pooling=pooling, normalise=normalise, truncate=truncate, window=lines.window
     )

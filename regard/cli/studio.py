@@ -20,11 +20,11 @@ Examples:
 def studio(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL ...]", help="Model folders, or runs', or demo.", show_default=False),
+        typer.Argument(metavar="[MODEL ...]", help="Model folders, run folders or demo.", show_default=False),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Without it 8765, or the next free.", show_default=False),
+        typer.Option(min=0, max=65535, help="Default: 8765, or the next free port.", show_default=False),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
     no_token: Annotated[
@@ -36,13 +36,14 @@ def studio(
     It is served to this machine alone, to whoever has the address: it contains a new token at every start.
     Ctrl-C ends it.
     """
+    from regard.lessons.studio import StudioLessons
     from regard.service.access import Token
     from regard.service.models import open_models
     from regard.service.serving import address_of, open_port, serve
     from regard.service.studio import make_studio
 
     token = None if no_token else Token()
-    app = make_studio(open_models(models or []), token=token)
+    app = make_studio(open_models(models or []), token=token, lessons=StudioLessons())
     with open_port(port) as opened:
         print(address_of(opened, token and token.value), flush=True)
         page = None if no_browser else address_of(opened, token and token.new_ticket())

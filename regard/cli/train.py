@@ -19,6 +19,7 @@ EXAMPLES = """\b
 Examples:
   regard train --list                                         the recipes
   regard train translation --source a.en --target a.de        two files, line by line
+  regard train translation --source a.en --target a.de --minutes 60
   regard train language-model --text book.txt --out runs/book  a language model
   regard train sst2 --labelled train.tsv --valid dev.tsv      a classifier
   regard train classification --labelled a.tsv --set model.init_from=runs/words
@@ -36,34 +37,43 @@ def train(
     tsv: Tsv = None,
     text: PlainText = None,
     labelled: Labelled = None,
-    valid_source: Annotated[list[str] | None, files("Validation; without it, a part is held out.")] = None,
-    valid_target: Annotated[list[str] | None, files("Its translations.")] = None,
-    valid: Annotated[list[str] | None, files("Validation as one file.")] = None,
-    test_source: Annotated[list[str] | None, files("What regard evaluate will read.")] = None,
-    test_target: Annotated[list[str] | None, files("Its translations.")] = None,
-    test: Annotated[list[str] | None, files("The same as one file.")] = None,
+    valid_source: Annotated[
+        list[str] | None,
+        files("Validation text, source side; else a part is held out."),
+    ] = None,
+    valid_target: Annotated[list[str] | None, files("Validation text, target side.")] = None,
+    valid: Annotated[list[str] | None, files("Validation text as one file.")] = None,
+    test_source: Annotated[list[str] | None, files("Test text for regard evaluate, source side.")] = None,
+    test_target: Annotated[list[str] | None, files("Test text, target side.")] = None,
+    test: Annotated[list[str] | None, files("Test text as one file.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(metavar="N", help="Minutes for the whole run; sizes are chosen to fit."),
+    ] = None,
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="A new folder for the run.")] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="RUN|CHECKPOINT", help="Go on, from the newest checkpoint or this one."),
+        typer.Option(
+            metavar="RUN|CHECKPOINT", help="Resume a run, from its newest checkpoint or a given one."
+        ),
     ] = None,
-    report: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a run's report anew.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the processor.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a run's report again.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Number of CPU threads.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of everything random.")] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write its events too.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random numbers.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
     list_recipes: Annotated[bool, typer.Option("--list", help="Show the recipes.")] = False,
 ) -> None:
-    """Train a model on text files, by a recipe or a run file."""
+    """Train a model on text files with a recipe."""
     files = {
         "source": source, "target": target, "tsv": tsv, "text": text, "labelled": labelled,
         "valid_source": valid_source, "valid_target": valid_target, "valid": valid,
         "test_source": test_source, "test_target": test_target, "test": test,
     }  # fmt: skip
-    machine = {"threads": threads, "device": device, "seed": seed}
+    machine = {"threads": threads, "device": device, "seed": seed, "minutes": minutes}
     others = (*files.values(), *machine.values(), settings, tensorboard or None)
     if list_recipes:
         _check_alone("--list", "shows the recipes and trains nothing", recipe, out, resume, report, *others)
@@ -110,7 +120,7 @@ def _print_report(folder: Path, as_json: bool) -> None:
 
 
 def _list_recipes(as_json: bool) -> None:
-    from regard.runs.recipe import recipes
+    from regard.runs.recipe_files import recipes
 
     if as_json:
         print(json.dumps(recipes(), indent=2))

@@ -14,6 +14,7 @@ from regard.cli.options import (
     DatastoreFolder,
     Device,
     Dtype,
+    Engine,
     File,
     Forbid,
     Model,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from regard.inference.rescoring.noisy_channel import NoisyChannel
     from regard.inference.translation import Translation
     from regard.inference.translator import Translator
-    from regard.model.watch import Part
+    from regard.model.parts import Part
 
 commands = typer.Typer()
 
@@ -68,13 +69,15 @@ def translate(
     device: Device = "cpu",
     dtype: Dtype = None,
     threads: Threads = None,
+    engine: Engine = None,
     json: AsJson = False,
 ) -> None:
     """Translate a text or lines."""
     lines = Lines(text, file, out, window)
-    from regard.inference.loading import load_for
+    from regard.inference.loading import LoadOptions, load_for
 
-    translator, parts = load_for("translate", model, device, dtype, threads), parts_named(ablate)
+    translator = load_for("translate", model, LoadOptions(engine, threads, device, dtype))
+    parts = parts_named(ablate)
     translations = translator.translate(
         lines.texts,
         beams=beams,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from regard.errors import SettingError
+from regard.ranks import world
 
 
 def available_devices() -> list[str]:
@@ -14,10 +15,18 @@ def available_devices() -> list[str]:
 
 
 def find_device(name: str) -> str:
-    """The name of a usable device; "auto" is the fastest. Raise if the device cannot be used."""
+    """The name of a usable device; "auto" is the fastest. Raise if the device cannot be used.
+
+    With torchrun, "cuda" is another device in each process of a machine.
+    """
+    here = world()
     if name == "auto":
-        return available_devices()[0]
+        name = available_devices()[0]
+    if here.size > 1 and name not in ("cpu", "cuda"):
+        raise SettingError(f"device ({name}) cannot be shared by {here.size} processes; give cpu or cuda")
     try:
+        if here.size > 1 and name == "cuda":
+            torch.cuda.set_device(here.local_rank)
         torch.empty(0, device=torch.device(name))
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).split("\n")[0].split(". ")[0]

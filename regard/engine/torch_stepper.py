@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.engine.fused_step import fused_step_of, has_original_method
 from regard.engine.stepper import Banned, Choices
+from regard.engine.torch_module import has_original_method
 from regard.errors import ShapeError, UsageError
 from regard.model.cache import Cache
 from regard.model.masks import EVERYTHING, Mask
+from regard.model.parts import Part, parts_of
 from regard.model.transformer import DecoderOnly, EncoderDecoder
-from regard.model.watch import UNWATCHED, Part, Seen, parts_of, watching
+from regard.model.watch import Seen
 
 BLOCK = 64  # ids per block of _topk_by_blocks
 
@@ -40,7 +41,6 @@ class TorchStepper:
         _check_model_forward(model)
         self._model, self._capacity, self._blend = model, capacity, blend
         parts = parts_of(ablate)
-        self._fused = None if parts else fused_step_of(model)
         self._seen = Seen(model, only=(), ablate=parts) if parts else None
         self._cache: Cache | None = None
         self._device = next(model.parameters()).device
@@ -82,20 +82,13 @@ class TorchStepper:
         """Append one id per row and return the candidates for the next token."""
         if self._cache is None or len(ids) != self.rows:
             raise ShapeError(f"{len(ids)} ids for {self.rows} rows; pass one per row")
-        hidden, logits = self._pass(self._tensor(ids), self._cache)  # R D, R V
-        logits = logits.float()
+        with self._ablated():
+            hidden = self._model.decode(self._tensor(ids)[:, None], cache=self._cache)  # R 1 D
+            logits = self._model.head(hidden)[:, 0].float()  # R V
         log_probabilities = logits.log_softmax(-1)
         if self._blend is not None:
-            log_probabilities = self._blend(hidden, log_probabilities)
-        if banned is not None:
-            log_probabilities[self._tensor(banned.rows), self._tensor(banned.ids)] = -torch.inf
-        if best is None:
-            unblended = None if self._blend is not None else logits.cpu().numpy()
-            return Choices(None, log_probabilities.cpu().numpy(), unblended)
-        if best == 1 and log_probabilities.device.type == "cpu":
-            return _argmax(log_probabilities.numpy())
-        values, indices = _top(log_probabilities, min(best, self.vocabulary))
-        return Choices(indices.cpu().numpy(), values.cpu().numpy())
+            log_probabilities = self._blend(hidden[:, 0], log_probabilities)
+        return candidates(log_probabilities, best, banned, logits if self._blend is None else None)
 
     @torch.inference_mode()
     def reorder(self, rows: np.ndarray) -> None:
@@ -106,22 +99,6 @@ class TorchStepper:
     def drop(self, rows: np.ndarray) -> None:
         """Remove these rows; the others keep their order."""
         self.reorder(np.delete(np.arange(self.rows), rows))
-
-    def _pass(self, ids: Tensor, cache: Cache) -> tuple[Tensor, Tensor]:
-        """R ids to hidden vectors R D and logits R V, fused if possible, otherwise module by module."""
-        if self._use_fused():
-            assert self._fused is not None
-            hidden = self._fused(ids, cache)
-            return hidden, self._fused.head(hidden)
-        with self._ablated():
-            hidden = self._model.decode(ids[:, None], cache=cache)
-            return hidden[:, 0], self._model.head(hidden)[:, 0]
-
-    def _use_fused(self) -> bool:
-        """Whether the fused step gives what the modules give: nothing is watched, changed or in training."""
-        if self._fused is None or self._model.training or watching(self._model) is not UNWATCHED:
-            return False
-        return self._fused.is_valid
 
     def _ablated(self) -> AbstractContextManager[object]:
         return nullcontext() if self._seen is None else self._seen.active()
@@ -157,6 +134,23 @@ def _check_model_forward(model: EncoderDecoder | DecoderOnly) -> None:
             f"{change} on {type(model).__name__} has no effect in decoding, which calls its parts; "
             "put it on a part, such as model.head"
         )
+
+
+def candidates(
+    log_probabilities: Tensor, best: int | None, banned: Banned | None, logits: Tensor | None = None
+) -> Choices:
+    """All candidates from R V, or the best ones; the values of banned ids are changed in place."""
+    if banned is not None:
+        rows, ids = (torch.as_tensor(a, device=log_probabilities.device) for a in (banned.rows, banned.ids))
+        log_probabilities[rows, ids] = -torch.inf
+    if best is None:
+        return Choices(
+            None, log_probabilities.cpu().numpy(), None if logits is None else logits.cpu().numpy()
+        )
+    if best == 1 and log_probabilities.device.type == "cpu":
+        return _argmax(log_probabilities.numpy())
+    values, indices = _top(log_probabilities, min(best, log_probabilities.shape[1]))
+    return Choices(indices.cpu().numpy(), values.cpu().numpy())
 
 
 def _argmax(log_probabilities: np.ndarray) -> Choices:

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, overload
 
 import numpy as np
+from pydantic import Field
 
+from regard.engine.choice import Engine, engine_of
+from regard.engine.native_reader import NativeReader
 from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
+from regard.inference.search.requests import check_numbers
 from regard.inference.tokens import Choice, check_count, choices
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
+from regard.settings import Settings
 from regard.text.tokenizer import SPELLINGS, Piece, Tokenizer
 
 if TYPE_CHECKING:
+    from regard.inference.scoring import TorchReader
     from regard.model.config import ModelConfig
     from regard.model.transformer import EncoderOnly
 
 POOLINGS = ("mean", "first")
+
+
+class EmbeddingSettings(Settings):
+    """How `embed` turns the vectors of a text's tokens into one, unless a call says otherwise."""
+
+    pooling: Literal["mean", "first"] = "mean"
+    """The mean of the vectors of all tokens, start and end included, or the first vector."""
+    normalise: bool = True
+    """Whether each vector is scaled to length 1."""
+    limit: Annotated[int, Field(ge=3, le=1 << 24)] | None = None
+    """The longest text in tokens, start and end included; the context of the model if not set."""
+
+
 FILLING = ("masked", "words")  # the outputs of models that predict words
 
 Result = TypeVar("Result")
@@ -58,23 +77,32 @@ class TokenVectors:
 
 
 class Reader:
-    """A trained model that reads. It keeps no state between calls, so threads may share it."""
+    """A trained model that reads. It keeps no state between calls, so threads may share it.
 
-    def __init__(self, model: EncoderOnly, tokenizer: Tokenizer, labels: Sequence[str] = ()):
-        self.model, self.tokenizer = model, tokenizer
-        self.labels = tuple(labels) or tuple(map(str, range(model.config.classes)))
-        if len(self.labels) != model.config.classes:
-            raise SettingError(
-                f"labels ({len(self.labels)}) must be as many as the model's {model.config.classes} classes"
-            )
-        if len(set(self.labels)) < len(self.labels):
-            twice = next(label for label in self.labels if self.labels.count(label) > 1)
-            raise SettingError(f"labels hold {twice!r} twice; give each class a name of its own")
+    `engine` is "native" or "torch", see `regard.engine.choice`.
+    """
+
+    def __init__(
+        self,
+        model: EncoderOnly | Engine,
+        tokenizer: Tokenizer,
+        labels: Sequence[str] = (),
+        embedding: EmbeddingSettings | None = None,
+        engine: str | None = None,
+    ):
+        self.engine, self.tokenizer = engine_of(model, engine), tokenizer
+        self.embedding = embedding or EmbeddingSettings()
+        self.labels = check_labels(labels, self.config.classes)
+
+    @property
+    def model(self) -> EncoderOnly:
+        """The torch model."""
+        return self.engine.module
 
     @property
     def config(self) -> ModelConfig:
         """The model's configuration."""
-        return self.model.config
+        return self.engine.config
 
     @property
     def fills(self) -> bool:
@@ -109,10 +137,8 @@ class Reader:
             return [self._row(label, ids, "shorten it")]
 
         def answer(rows: list[np.ndarray]) -> list[Filled]:
-            from regard.inference.scoring import word_probabilities
-
             positions = [np.flatnonzero(row == self.tokenizer.mask) for row in rows]
-            probabilities = word_probabilities(self.model, rows, positions)
+            probabilities = self._passes.word_probabilities(rows, positions)
             return [self._filled(*mask, top) for mask in zip(rows, positions, probabilities, strict=True)]
 
         def encode(texts: Sequence[str]) -> list[list[int]]:
@@ -147,9 +173,7 @@ class Reader:
         self._check_output("classify", "classes")
 
         def answer(rows: list[np.ndarray]) -> list[Classified]:
-            from regard.inference.scoring import class_probabilities
-
-            return [self._classified(row) for row in class_probabilities(self.model, rows)]
+            return [classified(self.labels, row) for row in self._passes.class_probabilities(rows)]
 
         encode, read = self.tokenizer.encode_batch, self._read_text(truncate)
         return Job(encode, read, len, answer, _first, batch_tokens, window).run(text)
@@ -159,8 +183,8 @@ class Reader:
         self,
         texts: str | Sequence[str],
         *,
-        pooling: str = "mean",
-        normalise: bool = True,
+        pooling: str | None = None,
+        normalise: bool | None = None,
         truncate: bool = False,
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
@@ -170,8 +194,8 @@ class Reader:
         self,
         texts: Iterable[str],
         *,
-        pooling: str = "mean",
-        normalise: bool = True,
+        pooling: str | None = None,
+        normalise: bool | None = None,
         truncate: bool = False,
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
@@ -180,8 +204,8 @@ class Reader:
         self,
         texts: str | Iterable[str],
         *,
-        pooling: str = "mean",
-        normalise: bool = True,
+        pooling: str | None = None,
+        normalise: bool | None = None,
         truncate: bool = False,
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
@@ -191,16 +215,18 @@ class Reader:
         pooling      "mean" of the vectors of all tokens, start and end included, or the "first" vector
         normalise    scale each vector to length 1
         truncate     read the beginning of a text longer than the context, which is otherwise an error
+
+        Pooling and normalisation are by default those of the model's folder, or "mean" and True.
         """
+        pooling = self.embedding.pooling if pooling is None else pooling
+        scaled = self.embedding.normalise if normalise is None else normalise
         if pooling not in POOLINGS:
             raise UnknownName(f"unknown pooling {pooling!r}; {nearest(pooling, POOLINGS)}")
 
         def answer(rows: list[np.ndarray]) -> list[np.ndarray]:
-            from regard.inference.scoring import vectors
+            return [_pooled(row, pooling, scaled) for row in self._vectors(rows)]
 
-            return [_pooled(row, pooling, normalise) for row in vectors(self.model, rows)]
-
-        encode, read = self.tokenizer.encode_batch, self._read_text(truncate)
+        encode, read = self.tokenizer.encode_batch, self._read_text(truncate, self.embedding.limit)
         vectors = Job(encode, read, len, answer, _first, batch_tokens, window).run(texts)
         if not isinstance(vectors, list):
             return vectors
@@ -208,22 +234,38 @@ class Reader:
 
     def vectors(self, text: str, *, truncate: bool = False) -> TokenVectors:
         """The contextual vector of each piece of a text."""
-        from regard.inference.scoring import vectors
-
         pieces = self.tokenizer.tokens(text)
         row = self._read_text(truncate)(Label(), text, [piece.id for piece in pieces])[0]
-        return TokenVectors(tuple(pieces[: len(row) - 2]), vectors(self.model, [row])[0][1:-1])
+        return TokenVectors(tuple(pieces[: len(row) - 2]), self._vectors([row])[0][1:-1])
 
-    def _read_text(self, truncate: bool) -> ReadText:
+    @property
+    def _passes(self) -> NativeReader | TorchReader:
+        """The engine's passes over rows of ids."""
+        native = self.engine.native()
+        if native is not None:
+            return NativeReader(native)
+        from regard.inference.scoring import TorchReader
+
+        return TorchReader(self.model)
+
+    def _vectors(self, rows: list[np.ndarray]) -> list[np.ndarray]:
+        vectors = self._passes.vectors(rows)
+        for row in vectors:
+            check_numbers(row)
+        return vectors
+
+    def _read_text(self, truncate: bool, limit: int | None = None) -> ReadText:
+        limit = min(limit or self.config.context, self.config.context)
+
         def read(label: Label, text: str, ids: list[int]) -> list[np.ndarray]:
-            ids = ids[: self.config.context - 2] if truncate else ids
-            return [self._row(label, ids, "shorten it, or set truncate")]
+            ids = ids[: limit - 2] if truncate else ids
+            return [self._row(label, ids, "shorten it, or set truncate", limit)]
 
         return read
 
-    def _row(self, label: Label, ids: list[int], advice: str) -> np.ndarray:
+    def _row(self, label: Label, ids: list[int], advice: str, limit: int | None = None) -> np.ndarray:
         """The ids between start and end, as in training."""
-        limit = self.config.context - 2
+        limit = (limit or self.config.context) - 2
         if len(ids) > limit:
             raise ShapeError(f"{label} has {len(ids):,} tokens and this model reads {limit:,}; {advice}")
         return np.array([self.tokenizer.start, *ids, self.tokenizer.end])
@@ -240,6 +282,7 @@ class Reader:
         return next((name for name in names if mask in self.tokenizer.encode(name, with_mask=True)), names[0])
 
     def _filled(self, row: np.ndarray, positions: np.ndarray, probabilities: np.ndarray, top: int) -> Filled:
+        check_numbers(probabilities)
         filled = row.copy()
         filled[positions] = probabilities.argmax(1)
         masks = [
@@ -248,10 +291,24 @@ class Reader:
         ]
         return Filled(self.tokenizer.decode(filled.tolist()), tuple(masks))
 
-    def _classified(self, probabilities: np.ndarray) -> Classified:
-        best = int(probabilities.argmax())
-        by_label = dict(zip(self.labels, probabilities.tolist(), strict=True))
-        return Classified(self.labels[best], float(probabilities[best]), by_label)
+
+def check_labels(labels: Sequence[str], classes: int) -> tuple[str, ...]:
+    """The name of each class: the labels, or numbers if there are none."""
+    named = tuple(labels) or tuple(map(str, range(classes)))
+    if len(named) != classes:
+        raise SettingError(f"labels ({len(named)}) must be as many as the model's {classes} classes")
+    if len(set(named)) < len(named):
+        twice = next(label for label in named if named.count(label) > 1)
+        raise SettingError(f"labels hold {twice!r} twice; give each class a name of its own")
+    return named
+
+
+def classified(labels: Sequence[str], probabilities: np.ndarray) -> Classified:
+    """The likeliest label with the probability of each."""
+    check_numbers(probabilities)
+    best = int(probabilities.argmax())
+    by_label = dict(zip(labels, probabilities.tolist(), strict=True))
+    return Classified(labels[best], float(probabilities[best]), by_label)
 
 
 def _first(text: str, rows: list[np.ndarray], results: list[Result]) -> Result:

@@ -16,12 +16,13 @@ from torch import Tensor
 
 from regard.engine.torch_stepper import Blend
 from regard.errors import DataError, SettingError
-from regard.inference.search.requests import check_numbers
+from regard.inference.search.requests import Alternatives, check_numbers
 from regard.inference.tokens import Tokens, beginning
 from regard.inference.windows import BUDGET
 from regard.model.masks import EVERYTHING, Mask
+from regard.model.parts import Part, parts_of
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
-from regard.model.watch import Part, attention_path, parts_of, watch
+from regard.model.watch import attention_path, watch
 from regard.text.collate import pad, token_mask
 from regard.text.tokenizer import Tokenizer
 
@@ -62,6 +63,24 @@ def _log_probabilities(
 
 
 @torch.inference_mode()
+def likeliest(model: DecoderOnly, ids: Sequence[int], count: int) -> tuple[np.ndarray, list[Alternatives]]:
+    """The log-probability of each id but the first, and the `count` likeliest ids at its position."""
+    if len(ids) < 2:
+        return np.empty(0, np.float32), []
+    hidden = last_vectors(model, [ids[:-1]], None)
+    values: list[float] = []
+    alternatives: list[Alternatives] = []
+    for vectors, following in zip(
+        hidden.split(_LOGIT_ROWS), torch.as_tensor(ids[1:]).split(_LOGIT_ROWS), strict=True
+    ):
+        log_probabilities = model.head(vectors[None])[0].float().log_softmax(-1).cpu()
+        values += log_probabilities.gather(-1, following[:, None])[:, 0].tolist()
+        best = log_probabilities.topk(min(count, log_probabilities.shape[-1]))
+        alternatives += map(Alternatives, best.indices.numpy(), best.values.numpy())
+    return _checked(np.array(values)), alternatives
+
+
+@torch.inference_mode()
 def last_vectors(model: EncoderDecoder | DecoderOnly, inputs: Rows, sources: Rows | None) -> Tensor:
     """N D: the hidden state that the head reads at each position of the inputs, row after row."""
     ids, _ = _padded(model, inputs)
@@ -86,30 +105,45 @@ def cross_weights(
     return np.stack([seen[name][0].float().cpu().numpy() for name in names])
 
 
+class TorchReader:
+    """The passes of a Reader on the torch model; `regard.engine.native_reader` has the same functions."""
+
+    def __init__(self, model: EncoderOnly):
+        self._model = model
+
+    def vectors(self, rows: Rows) -> list[np.ndarray]:
+        """T D for each row: the contextual vector of every token."""
+        return vectors(self._model, rows)
+
+    @torch.inference_mode()
+    def word_probabilities(self, rows: Rows, positions: Rows) -> list[np.ndarray]:
+        """For each row, the probability of every word at some of its positions."""
+        ids, mask = _padded(self._model, rows)
+        probabilities = []
+        for hidden, row_positions in zip(self._model.encode(ids, mask), positions, strict=True):
+            masked = hidden[torch.as_tensor(np.asarray(row_positions), device=hidden.device)]
+            probabilities.append(self._model.head(masked[None])[0].float().softmax(-1).cpu().numpy())
+        return probabilities
+
+    @torch.inference_mode()
+    def class_probabilities(self, rows: Rows) -> np.ndarray:
+        """The probability of every class for each row."""
+        return self._model(*_padded(self._model, rows)).float().softmax(-1).cpu().numpy()
+
+
 @torch.inference_mode()
 def vectors(model: EncoderOnly, rows: Rows) -> list[np.ndarray]:
     """T D for each row: the contextual vector of every token."""
     ids, mask = _padded(model, rows)
-    hidden = _checked(model.encode(ids, mask).float().cpu().numpy())
+    hidden = model.encode(ids, mask).float().cpu().numpy()
     return [vectors[: len(row)] for vectors, row in zip(hidden, rows, strict=True)]
 
 
 @torch.inference_mode()
-def word_probabilities(model: EncoderOnly, rows: Rows, positions: Rows) -> list[np.ndarray]:
-    """For each row, the probability of every word at some of its positions."""
-    ids, mask = _padded(model, rows)
-    probabilities = []
-    for hidden, row_positions in zip(model.encode(ids, mask), positions, strict=True):
-        masked = hidden[torch.as_tensor(np.asarray(row_positions), device=hidden.device)]
-        probabilities.append(_checked(model.head(masked[None])[0].float().softmax(-1).cpu().numpy()))
-    return probabilities
-
-
-@torch.inference_mode()
-def class_probabilities(model: EncoderOnly, rows: Rows) -> np.ndarray:
-    """The probability of every class for each row."""
-    ids, mask = _padded(model, rows)
-    return _checked(model(ids, mask).float().softmax(-1).cpu().numpy())
+def image_probabilities(model: EncoderOnly, images: np.ndarray) -> np.ndarray:
+    """The probability of every class for each image, B C height width."""
+    device = next(model.parameters()).device
+    return _checked(model(torch.from_numpy(images).to(device)).float().softmax(-1).cpu().numpy())
 
 
 def _checked(numbers: np.ndarray) -> np.ndarray:

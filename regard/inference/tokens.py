@@ -167,7 +167,9 @@ def entropy(probabilities: np.ndarray) -> np.ndarray:
 
 
 def beginning(tokenizer: Tokenizer) -> list[int]:
-    """The ids before the first word of a text: the token between documents, or a line end."""
+    """The ids before the first word: those of the tokenizer, the token between documents, or a line end."""
+    if tokenizer.opening:
+        return [*tokenizer.opening]
     start, end = tokenizer.specials.get("start"), tokenizer.specials.get("end")
     line_end = tokenizer.encode("\n")
     if start is not None and start == end:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
 
+from regard.engine.choice import Engine, engine_of
 from regard.engine.stepper import Stepper
 from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
 from regard.inference.search.beam import Beam, BeamSettings
 from regard.inference.search.constraints import Constraints
 from regard.inference.search.constraints import length_penalty as penalty_of
-from regard.inference.search.requests import Request, check_numbers, run
+from regard.inference.search.requests import Answer, Request, check_numbers, run
 from regard.inference.search.sampling import Sampling
 from regard.inference.sentences import split_to_fit
 from regard.inference.tokens import Choice, Tokens, choices, pieces, spellings
@@ -27,6 +28,7 @@ from regard.inference.translation import (
     translation_of,
 )
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
+from regard.model.parts import Part, parts_of
 from regard.text.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
     from regard.model.config import ModelConfig
     from regard.model.transformer import EncoderDecoder
-    from regard.model.watch import Part
 
 
 SPLITS = ("error", "sentences")
@@ -64,7 +65,7 @@ class Blend(Protocol):
         ...
 
 
-StepperFactory = Callable[["EncoderDecoder", "Sequence[Part]", "Blend | None"], Stepper]
+StepperFactory = Callable[["EncoderDecoder", Sequence[Part], "Blend | None"], Stepper]
 
 
 class SearchOptions(TypedDict, total=False):
@@ -80,8 +81,8 @@ class SearchOptions(TypedDict, total=False):
     tree: bool
 
 
-class TranslationOptions(SearchOptions, total=False):
-    """The keywords of `translate`."""
+class TaskOptions(SearchOptions, total=False):
+    """The keywords of `prepare`."""
 
     prefix: str
     forbidden: Sequence[str]
@@ -90,6 +91,11 @@ class TranslationOptions(SearchOptions, total=False):
     rescorer: Rescorer | None
     blend: Blend | None
     ablate: Part | Iterable[Part]
+
+
+class TranslationOptions(TaskOptions, total=False):
+    """The keywords of `translate`."""
+
     batch_tokens: int
     window: int
 
@@ -97,17 +103,28 @@ class TranslationOptions(SearchOptions, total=False):
 class Translator:
     """A trained model that translates. It keeps no state between calls, so threads may share it.
 
-    `stepper` makes what the search steps: by default the torch model, see `regard.engine`.
+    `engine` is "native" or "torch", see `regard.engine.choice`; `stepper` replaces what the search steps.
     """
 
-    def __init__(self, model: EncoderDecoder, tokenizers: Tokenizers, stepper: StepperFactory | None = None):
-        self.model, self.tokenizers = model, tokenizers
-        self._stepper = stepper or _torch_stepper
+    def __init__(
+        self,
+        model: EncoderDecoder | Engine,
+        tokenizers: Tokenizers,
+        stepper: StepperFactory | None = None,
+        engine: str | None = None,
+    ):
+        self.engine, self.tokenizers = engine_of(model, engine), tokenizers
+        self._stepper = stepper
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The torch model."""
+        return self.engine.module
 
     @property
     def config(self) -> ModelConfig:
         """The model's configuration."""
-        return self.model.config
+        return self.engine.config
 
     @overload
     def translate(  # pyright: ignore[reportOverlappingOverload] a str is also a sequence of str
@@ -126,16 +143,9 @@ class Translator:
         text: str | Iterable[str],
         settings: BeamSettings | None = None,
         *,
-        prefix: str = "",
-        forbidden: Sequence[str] = (),
-        split: str = "error",
-        alignment: bool = False,
-        rescorer: Rescorer | None = None,
-        blend: Blend | None = None,
-        ablate: Part | Iterable[Part] = (),
         batch_tokens: int = BUDGET,
         window: int = WINDOW,
-        **search: Unpack[SearchOptions],
+        **options: Unpack[TaskOptions],
     ) -> Translation | list[Translation] | Iterator[Translation]:
         """Translate a string, a sequence (to a list) or any other iterable (to an iterator).
 
@@ -153,11 +163,28 @@ class Translator:
         A blank text has the empty translation. In float32 the text of a translation does not depend on the
         other texts of its batch.
         """
-        from regard.model.watch import parts_of
+        task = self.prepare(settings, **options)
+        encode = self.tokenizers.source.encode_batch
+        job = Job(encode, task.read, task.size, task.answer, task.join, batch_tokens, window)
+        return job.run(text)
 
+    def prepare(
+        self,
+        settings: BeamSettings | None = None,
+        *,
+        prefix: str = "",
+        forbidden: Sequence[str] = (),
+        split: str = "error",
+        alignment: bool = False,
+        rescorer: Rescorer | None = None,
+        blend: Blend | None = None,
+        ablate: Part | Iterable[Part] = (),
+        **search: Unpack[SearchOptions],
+    ) -> TranslationTask:
+        """The task of a call of `translate`, for a caller that runs the search itself."""
         if blend is not None:
             blend.check(self.model)
-        task = _TranslationTask(
+        return TranslationTask(
             self,
             self._settings(settings, search, forbidden),
             self.tokenizers.target.encode(prefix),
@@ -167,9 +194,12 @@ class Translator:
             rescorer,
             blend,
         )
-        encode = self.tokenizers.source.encode_batch
-        job = Job(encode, task.read, task.size, task.answer, task.join, batch_tokens, window)
-        return job.run(text)
+
+    def stepper(self, ablate: Sequence[Part] = (), blend: Blend | None = None) -> Stepper:
+        """A new stepper of the model."""
+        if self._stepper is not None:
+            return self._stepper(self.model, ablate, blend)
+        return self.engine.stepper(ablate, blend)
 
     def score(
         self,
@@ -230,8 +260,6 @@ class Translator:
         Positions count tokens from 0. The end token has no text. `translation` is by default what `translate`
         gives.
         """
-        from regard.model.watch import parts_of
-
         parts = parts_of(ablate)
         if translation is None:
             translation = self.translate(text, blend=blend, ablate=parts)
@@ -240,7 +268,7 @@ class Translator:
         ids = self._target_ids(translation)
         if not 0 <= position < len(ids):
             raise SettingError(f"position ({position}) must lie between 0 and {len(ids) - 1}, the last")
-        before, stepper = ids[:position], self._stepper(self.model, parts, blend)
+        before, stepper = ids[:position], self.stepper(parts, blend)
         prefix = np.array([self.tokenizers.target.start, *before])
         stepper.admit([prefix], [np.array(self._source_ids(text))])
         log_probabilities = stepper.step(prefix[-1:]).log_probabilities[0]
@@ -258,6 +286,8 @@ class Translator:
             changes["max_length"] = settings.max_length if is_set else NO_MAX_LENGTH
         target = self.tokenizers.target
         words = spellings(target, forbidden)
+        if target.start == target.specials.get("pad"):  # Marian: the start token is padding, never a word
+            words = (*words, (target.start,))
         return settings.changed(
             **changes, end=settings.end or (target.end,), forbidden=(*settings.forbidden, *words)
         )
@@ -287,15 +317,9 @@ class Translator:
         return ids
 
 
-def _torch_stepper(model: EncoderDecoder, ablate: Sequence[Part], blend: Blend | None) -> Stepper:
-    from regard.engine.torch_stepper import TorchStepper
-
-    return TorchStepper(model, ablate=ablate, blend=blend)
-
-
 @dataclass(frozen=True)
-class _TranslationTask:
-    """One call of `translate`: the functions of its Job."""
+class TranslationTask:
+    """One call of `translate`: texts to sources, sources to search requests, answers to translations."""
 
     translator: Translator
     settings: BeamSettings
@@ -321,6 +345,11 @@ class _TranslationTask:
                 "that the model's context has after the prefix; lower it"
             )
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the search is greedy; otherwise it is a beam search."""
+        return self.settings.beams == 1 and not self.settings.tree
+
     def read(self, label: Label, text: str, ids: list[int]) -> list[Source]:
         """The sources of a text: the text itself, its parts, or none if it is blank."""
         if not ids or not text.strip():
@@ -340,9 +369,20 @@ class _TranslationTask:
 
     def answer(self, sources: list[Source]) -> list[Translation]:
         """The translation of each source."""
-        stepper = self.translator._stepper(self.translator.model, self.ablate, self.blend)
-        search = Sampling(stepper) if self._is_greedy else Beam(stepper)
-        answers = run(search, [self._request(source) for source in sources])
+        stepper = self.translator.stepper(self.ablate, self.blend)
+        search = Sampling(stepper) if self.is_greedy else Beam(stepper)
+        return self.finish(sources, run(search, [self.request(source) for source in sources]))
+
+    def request(self, source: Source) -> Request:
+        """The search request of a source; the prefix begins only the first part of a text."""
+        prefix = [self.translator.tokenizers.target.start, *(self.prefix if source.part == 0 else [])]
+        max_length = min(self.settings.max_length, self._max_length)
+        if self.settings.max_length == NO_MAX_LENGTH:
+            max_length = min(max_length, max(len(source.ids) + EXTRA_LENGTH, self.settings.min_length))
+        return Request(np.array(prefix), self._search_settings.changed(max_length=max_length), source.ids)
+
+    def finish(self, sources: list[Source], answers: Sequence[Answer]) -> list[Translation]:
+        """The translation of each source from the answers of the search."""
         translations = [translation_of(answer, self.translator.tokenizers.target) for answer in answers]
         if self.rescorer is not None:
             translations = self._rescored(self.rescorer, sources, translations)
@@ -363,14 +403,10 @@ class _TranslationTask:
         """How many tokens the context has after the prefix."""
         return self._context - 1 - len(self.prefix)
 
-    @property
-    def _is_greedy(self) -> bool:
-        return self.settings.beams == 1 and not self.settings.tree
-
     @cached_property
     def _search_settings(self) -> Constraints:
         """Plain constraints for greedy search; for a rescorer, all hypotheses of the beam."""
-        if self._is_greedy:
+        if self.is_greedy:
             return Constraints(**self.settings.model_dump(include=set(Constraints.model_fields)))
         return self.settings if self.rescorer is None else self.settings.changed(n_best=self.settings.beams)
 
@@ -385,14 +421,6 @@ class _TranslationTask:
             raise ShapeError(f"{label} has a character of more tokens than this model reads; leave it out")
         pairs = enumerate((part, ids) for part, ids in zip(parts, encoded, strict=True) if ids)
         return [self._source(part.text, ids, part.gap, index) for index, (part, ids) in pairs]
-
-    def _request(self, source: Source) -> Request:
-        """The search request of a source; the prefix begins only the first part of a text."""
-        prefix = [self.translator.tokenizers.target.start, *(self.prefix if source.part == 0 else [])]
-        max_length = min(self.settings.max_length, self._max_length)
-        if self.settings.max_length == NO_MAX_LENGTH:
-            max_length = min(max_length, max(len(source.ids) + EXTRA_LENGTH, self.settings.min_length))
-        return Request(np.array(prefix), self._search_settings.changed(max_length=max_length), source.ids)
 
     def _rescored(
         self, rescorer: Rescorer, sources: list[Source], translations: list[Translation]

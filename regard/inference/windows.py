@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
+from regard import ranks
 from regard.errors import DataError, RegardError, SettingError, UsageError
 
 WINDOW = 1024  # texts that are sorted by length together
@@ -111,10 +112,12 @@ class Job(Generic[Item, Result, Answer]):
             yield from self.encode([text])
 
     def _results(self, items: Sequence[Item]) -> list[Result]:
-        """The results of items, in their order."""
+        """The results of items, in their order; several ranks divide the batches."""
+        divided = list(batches([self.size(item) for item in items], self.budget))
+        answers = ranks.divided(lambda indices: self.answer([items[index] for index in indices]), divided)
         results: dict[int, Result] = {}
-        for indices in batches([self.size(item) for item in items], self.budget):
-            results |= dict(zip(indices, self.answer([items[index] for index in indices]), strict=True))
+        for indices, answered in zip(divided, answers, strict=True):
+            results |= dict(zip(indices, answered, strict=True))
         return [results[index] for index in range(len(items))]
 
 

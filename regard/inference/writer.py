@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 
+from regard.engine.choice import Engine, engine_of
 from regard.engine.stepper import Stepper
 from regard.errors import SettingError, ShapeError
 from regard.inference.search.requests import Answer, Request, check_numbers, run
 from regard.inference.search.sampling import Sampling, SamplingSettings
 from regard.inference.tokens import Choice, Tokens, beginning, choices, entropy, spellings, stream_after
 from regard.inference.windows import BUDGET, WINDOW, Job, Label
+from regard.model.parts import Part, parts_of
 from regard.text.tokenizer import TextStream, Tokenizer
 
 if TYPE_CHECKING:
     from regard.inference.scoring import Perplexity
     from regard.model.config import ModelConfig
     from regard.model.transformer import DecoderOnly
-    from regard.model.watch import Part
 
 MAX_TOKENS = 100
 
@@ -90,15 +91,23 @@ class NextWords:
 
 
 class Writer:
-    """A trained model that continues text. It keeps no state between calls, so threads may share it."""
+    """A trained model that continues text. It keeps no state between calls, so threads may share it.
 
-    def __init__(self, model: DecoderOnly, tokenizer: Tokenizer):
-        self.model, self.tokenizer = model, tokenizer
+    `engine` is "native" or "torch", see `regard.engine.choice`.
+    """
+
+    def __init__(self, model: DecoderOnly | Engine, tokenizer: Tokenizer, engine: str | None = None):
+        self.engine, self.tokenizer = engine_of(model, engine), tokenizer
+
+    @property
+    def model(self) -> DecoderOnly:
+        """The torch model."""
+        return self.engine.module
 
     @property
     def config(self) -> ModelConfig:
         """The model's configuration."""
-        return self.model.config
+        return self.engine.config
 
     @overload
     def complete(  # pyright: ignore[reportOverlappingOverload] a str is also a sequence of str
@@ -149,7 +158,7 @@ class Writer:
 
         An empty prompt begins a new line, or a new document if the tokenizer has a token between documents.
         """
-        task = self._task(settings, **options)
+        task = self.prepare(settings, **options)
         encode = self.tokenizer.encode_batch
         return Job(encode, task.read, task.size, task.answer, task.join, batch_tokens, window).run(prompt)
 
@@ -161,7 +170,7 @@ class Writer:
         No character is split, and no part of a stop string is shown. After the last piece, `completion` of
         the stream holds the whole.
         """
-        task = self._task(settings, **options)
+        task = self.prepare(settings, **options)
         return CompletionStream(task, task.read(Label(), prompt, self.tokenizer.encode(prompt))[0])
 
     def next_words(
@@ -170,7 +179,7 @@ class Writer:
         """The distribution of the token after a text, at a temperature."""
         if not 1e-4 <= temperature <= 100:
             raise SettingError(f"temperature ({temperature}) must lie between 0.0001 and 100; try 1")
-        task = self._task(None, ablate=ablate)
+        task = self.prepare(None, ablate=ablate)
         ids = task.read(Label(), text, self.tokenizer.encode(text))[0].ids
         stepper = task.stepper()
         stepper.admit([np.array(ids)])
@@ -192,7 +201,7 @@ class Writer:
 
         return perplexity_of(self.model, self.tokenizer, text, stride, ablate)
 
-    def _task(
+    def prepare(
         self,
         settings: SamplingSettings | None,
         *,
@@ -200,9 +209,8 @@ class Writer:
         forbidden: Sequence[str] = (),
         ablate: Part | Iterable[Part] = (),
         **sampling: Unpack[SamplingOptions],
-    ) -> _CompletionTask:
-        from regard.model.watch import parts_of
-
+    ) -> CompletionTask:
+        """The task of a call of `complete`, for a caller that runs the search itself."""
         base = settings or SamplingSettings(max_length=MAX_TOKENS)
         end = self.tokenizer.specials.get("end")
         changes = {name.replace("_tokens", "_length"): value for name, value in sampling.items()}
@@ -212,7 +220,7 @@ class Writer:
                 forbidden=(*base.forbidden, *spellings(self.tokenizer, forbidden)),
                 end=base.end or (() if end is None else (end,)),
             )
-        return _CompletionTask(self, complete, check_stops(stop), parts_of(ablate))
+        return CompletionTask(self, complete, check_stops(stop), parts_of(ablate))
 
 
 @contextmanager
@@ -286,24 +294,31 @@ def _possible_stop(text: str, stops: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Prompt:
+class Prompt:
+    """A text to continue: its ids with what begins a text, and the seed of its random numbers."""
+
     text: str
     ids: list[int]
     seed: int
 
 
 @dataclass(frozen=True)
-class _CompletionTask:
-    """One call of `complete` or `stream`: the functions of its Job."""
+class CompletionTask:
+    """One call of `complete` or `stream`: texts to prompts, prompts to requests, answers to completions."""
 
     writer: Writer
     settings: SamplingSettings
     stops: tuple[str, ...]
     ablate: Sequence[Part]
 
-    def read(self, label: Label, text: str, ids: list[int]) -> list[_Prompt]:
-        """The prompt as ids; each prompt of a list has its own seed."""
-        ids, context = ids or beginning(self.writer.tokenizer), self.writer.config.context
+    def read(self, label: Label, text: str, ids: list[int]) -> list[Prompt]:
+        """The prompt as ids, with those that begin a text."""
+        tokenizer = self.writer.tokenizer
+        return [self.prompt(label, text, [*tokenizer.opening, *ids] if ids else beginning(tokenizer))]
+
+    def prompt(self, label: Label, text: str, ids: list[int]) -> Prompt:
+        """The prompt of these ids; each prompt of a list has its own seed."""
+        context = self.writer.config.context
         if len(ids) >= context:
             raise ShapeError(
                 f"{label} has {len(ids):,} tokens; prompt and completion share this model's context of "
@@ -315,13 +330,13 @@ class _CompletionTask:
                 f"{label} has {len(ids):,} tokens and leaves {free:,} of this model's {context:,} for "
                 f"min_tokens ({min_tokens:,}); shorten it, or lower min_tokens"
             )
-        return [_Prompt(text, ids, (self.settings.seed + label.number - 1) % (1 << 64))]
+        return Prompt(text, ids, (self.settings.seed + label.number - 1) % (1 << 64))
 
-    def size(self, prompt: _Prompt) -> int:
+    def size(self, prompt: Prompt) -> int:
         """The maximum number of tokens of a prompt and its completion."""
         return min(len(prompt.ids) + self.settings.max_length, self.writer.config.context)
 
-    def answer(self, prompts: list[_Prompt]) -> list[Completion]:
+    def answer(self, prompts: list[Prompt]) -> list[Completion]:
         """A completion of each prompt."""
         texts = [self.text_of(prompt) for prompt in prompts]
         pairs = list(zip(prompts, texts, strict=True))
@@ -329,27 +344,25 @@ class _CompletionTask:
         answers = run(Sampling(self.stepper()), requests)
         return [self.completion(*pair, answer) for pair, answer in zip(pairs, answers, strict=True)]
 
-    def join(self, text: str, prompts: Sequence[_Prompt], completions: Sequence[Completion]) -> Completion:
+    def join(self, text: str, prompts: Sequence[Prompt], completions: Sequence[Completion]) -> Completion:
         """A prompt has one completion."""
         return completions[0]
 
     def stepper(self) -> Stepper:
         """A new stepper of the model."""
-        from regard.engine.torch_stepper import TorchStepper
+        return self.writer.engine.stepper(self.ablate)
 
-        return TorchStepper(self.writer.model, ablate=self.ablate)
-
-    def text_of(self, prompt: _Prompt) -> StopStrings:
+    def text_of(self, prompt: Prompt) -> StopStrings:
         """What turns generated ids into the text after the prompt."""
         return StopStrings(stream_after(self.writer.tokenizer, prompt.ids), self.stops)
 
-    def request(self, prompt: _Prompt, text: StopStrings | None) -> Request:
+    def request(self, prompt: Prompt, text: StopStrings | None) -> Request:
         """The search request of a prompt; `text` is read on the way, to find stop strings."""
         max_length = min(self.settings.max_length, self.writer.config.context - len(prompt.ids))
         settings = self.settings.changed(max_length=max_length, seed=prompt.seed)
         return Request(np.array(prompt.ids), settings, until=None if text is None else text.read)
 
-    def completion(self, prompt: _Prompt, text: StopStrings, answer: Answer) -> Completion:
+    def completion(self, prompt: Prompt, text: StopStrings, answer: Answer) -> Completion:
         """The completion of a prompt from the answer of the search."""
         best = answer.best
         whole = text.finish(best.ids)
@@ -362,14 +375,14 @@ class _CompletionTask:
 class CompletionStream(Iterator[str]):
     """The text of a completion piece by piece; `completion` is the whole after the last piece."""
 
-    def __init__(self, task: _CompletionTask, prompt: _Prompt):
+    def __init__(self, task: CompletionTask, prompt: Prompt):
         self.completion: Completion | None = None
         self._pieces = self._run(task, prompt)
 
     def __next__(self) -> str:
         return next(self._pieces)
 
-    def _run(self, task: _CompletionTask, prompt: _Prompt) -> Iterator[str]:
+    def _run(self, task: CompletionTask, prompt: Prompt) -> Iterator[str]:
         search, text = Sampling(task.stepper()), task.text_of(prompt)
         search.admit([task.request(prompt, text)])
         shown = 0

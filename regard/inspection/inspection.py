@@ -17,7 +17,8 @@ from typing import Any
 from regard.inspection.analysis.steps import Steps, work_out
 from regard.inspection.record.inputs import TextModel
 from regard.inspection.record.record import Record
-from regard.model.watch import Part, Replacement
+from regard.model.parts import Part
+from regard.model.watch import Replacement
 
 
 class Inspection(Record):

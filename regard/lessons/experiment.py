@@ -1,24 +1,32 @@
-"""Small trained models for lessons: batches drawn from a seed, and a Trainer that saves nothing."""
+"""Experiments of lessons: small models trained from drawn batches; time and memory, measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
 
 from regard.model.config import ModelConfig
-from regard.model.transformer import EncoderOnly, build_model
+from regard.model.masks import EVERYTHING, Mask
+from regard.model.transformer import EncoderDecoder, EncoderOnly, build_model
 from regard.registry import Registry
-from regard.text.collate import Batch, LabelledBatch, ParallelBatch, TextBatch
+from regard.text.collate import Batch, LabelledBatch, TextBatch
 from regard.training.events import Event, StepDone
 from regard.training.objectives import Classification
 from regard.training.settings import TrainingSettings
-from regard.training.trainer import Trainer
+from regard.training.trainer import Trainer, Validate
 
 Drawn = TypeVar("Drawn", bound=Batch)
 
@@ -70,9 +78,13 @@ def fit(
     steps: int,
     seed: int,
     learning_rate: float = 3e-3,
+    validate: Validate | None = None,
     **settings: Any,
 ) -> list[float]:
-    """Train for `steps` with AdamW and a linear schedule; the loss of every step."""
+    """Train for `steps` with AdamW and a linear schedule; the loss of every step.
+
+    `settings` replaces settings of the Trainer, and `validate` is its function of that name.
+    """
     losses: list[float] = []
 
     def note(event: Event) -> None:
@@ -86,7 +98,8 @@ def fit(
         "schedule": {"name": "linear", "warmup_steps": max(1, steps // 10)},
         **settings,
     }
-    Trainer(module, RandomBatches(draw, seed), TrainingSettings(**values), observers=[note]).train()
+    source = RandomBatches(draw, seed)
+    Trainer(module, source, TrainingSettings(**values), validate=validate, observers=[note]).train()
     module.eval()
     return losses
 
@@ -121,6 +134,19 @@ def accuracy(model: EncoderOnly, task: ClassificationTask, seed: int, batches: i
     return float(np.mean(right))
 
 
+@torch.no_grad()
+def greedy(
+    model: EncoderDecoder, source: Tensor, start: int, steps: int, mask: Mask = EVERYTHING
+) -> np.ndarray:
+    """The likeliest next id, `steps` times for each source: B steps."""
+    memory = model.encode(source, mask)
+    ids = torch.full((len(source), 1), start)
+    for _ in range(steps):
+        hidden = model.decode(ids, memory, mask)[:, -1:]
+        ids = torch.cat((ids, model.head(hidden).argmax(-1)), dim=1)
+    return ids[:, 1:].numpy()
+
+
 @contextmanager
 def registered(registry: Registry[Any], **variants: Any) -> Iterator[None]:
     """Variants that exist in a registry only while a lesson runs."""
@@ -130,6 +156,17 @@ def registered(registry: Registry[Any], **variants: Any) -> Iterator[None]:
     finally:
         for name in variants:
             del registry[name]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread, which is also the most efficient number for small models."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def language_batch(ids: np.ndarray) -> TextBatch:
@@ -142,8 +179,34 @@ def labelled_batch(ids: np.ndarray, labels: np.ndarray) -> LabelledBatch:
     return LabelledBatch(ids, np.ones_like(ids, bool), labels)
 
 
-def parallel_batch(source: np.ndarray, target: np.ndarray, start: int) -> ParallelBatch:
-    """Rows of source and target ids of equal lengths; the target starts with `start`."""
-    first = np.full((len(target), 1), start, target.dtype)
-    target_in = np.concatenate([first, target[:, :-1]], 1)
-    return ParallelBatch(source, np.ones_like(source, bool), target_in, target, np.ones_like(target, bool))
+def alternate(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """The seconds of each piece of work in each round; they take turns, after one round that is not counted.
+
+    On a shared machine speeds vary, but the ratio of two times of one round is stable.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for number in range(rounds + 1):
+        for name, work in works.items():
+            begun = time.perf_counter()
+            work()
+            if number:
+                seconds[name].append(time.perf_counter() - begun)
+    return seconds
+
+
+def median_ratio(first: list[float], second: list[float]) -> float:
+    """The median over rounds of the first time divided by the second."""
+    return statistics.median(a / b for a, b in zip(first, second, strict=True))
+
+
+def peak_memory(work: Callable[[], object]) -> int:
+    """The most bytes of tensors that `work` has at one time on a CPU, counted by torch's allocator."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "9")  # the profiler writes to stderr otherwise
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        work()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder, "trace.json")
+        profiled.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+    changes = [event["args"]["Bytes"] for event in events if event.get("name") == "[memory]"]
+    return int(np.cumsum([0, *changes]).max())

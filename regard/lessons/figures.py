@@ -7,14 +7,14 @@ ink from `color`, which follows the reader's light or dark scheme where the file
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from regard.lessons.lesson import Chart
 
@@ -26,6 +26,10 @@ SCHEMES = "<style>svg{color:#1d1f23}@media(prefers-color-scheme:dark){svg{color:
 PNG_INK = "#1d1f23"
 WIDTH, HEIGHT = 7.0, 3.1  # inches at 100 dots: 700 pixels
 MOST_MARKERS = 12
+MOST_NUMBERS = 12  # beside a heat map
+MOST_LETTERS = 40  # of the horizontal labels of a heat map
+LEGEND_BELOW = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
+LEGEND_ABOVE = {"loc": "lower right", "bbox_to_anchor": (1.0, 0.98)}  # where slanted labels are below
 
 
 def draw_svg(charts: Sequence[Chart]) -> str:
@@ -53,21 +57,32 @@ def _draw(charts: Sequence[Chart], ink: str, **options: Any) -> bytes:
         across = min(len(charts), 2)
         down = -(-len(charts) // across)
         figure = Figure(figsize=(WIDTH, HEIGHT * down), layout="constrained", dpi=100)
-        grid = figure.subplots(down, across, squeeze=False).flat
-        for axes, chart in zip(grid, charts, strict=False):
-            {"lines": _lines, "bars": _bars, "heat": _heat}[chart.kind](axes, chart, ink)
+        grid = list(figure.subplots(down, across, squeeze=False).flat)
+        for axes, chart, looks in zip(grid, charts, _looks(charts), strict=False):
+            {"lines": _lines, "bars": _bars, "heat": _heat}[chart.kind](axes, chart, looks, ink)
             axes.set_title(chart.title, loc="left", fontsize=9.5, fontweight="bold")
             axes.set_xlabel(chart.x)
             axes.set_ylabel(chart.y)
-        for axes in list(grid)[len(charts) :]:
+        for axes in grid[len(charts) :]:
             axes.axis("off")
         file = io.BytesIO()
         figure.savefig(file, **options)
     return file.getvalue()
 
 
-def _lines(axes: Axes, chart: Chart, ink: str) -> None:
-    for number, line in enumerate(chart.series):
+def _looks(charts: Sequence[Chart]) -> list[list[int]]:
+    """For each series of each chart the number of its colour, marker and hatch: one name, one look."""
+    known: dict[str, int] = {}
+    looks = []
+    for chart in charts:
+        names = [] if chart.kind == "heat" else [one.name for one in chart.series]
+        free = iter(sorted(set(range(len(names))) - {known[name] for name in names if name in known}))
+        looks.append([known[name] if name in known else known.setdefault(name, next(free)) for name in names])
+    return looks
+
+
+def _lines(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
+    for number, line in zip(looks, chart.series, strict=True):
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         every = max(1, len(line.x) // MOST_MARKERS)
         axes.plot(
@@ -87,43 +102,65 @@ def _lines(axes: Axes, chart: Chart, ink: str) -> None:
         axes.xaxis.set_major_locator(FixedLocator(chart.series[0].x))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticklabels([f"{value:,}" for value in chart.series[0].x])
-    if chart.log_y:
-        axes.set_yscale("log")
+    elif all(isinstance(value, int) for line in chart.series for value in line.x):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _finish(axes, chart, ink)
 
 
-def _bars(axes: Axes, chart: Chart, ink: str) -> None:
+def _bars(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
     labels, count = chart.series[0].x, len(chart.series)
     width = 0.8 / count
-    for number, bars in enumerate(chart.series):
-        places = np.arange(len(labels)) + (number - (count - 1) / 2) * width
-        errors = [
-            np.subtract(bars.y, bars.low or bars.y),
-            np.subtract(bars.high or bars.y, bars.y),
-        ]
+    for place, (number, bars) in enumerate(zip(looks, chart.series, strict=True)):
+        places = np.arange(len(labels)) + (place - (count - 1) / 2) * width
+        errors = [np.subtract(bars.y, bars.low), np.subtract(bars.high, bars.y)] if bars.low else None
         axes.bar(
             places, bars.y, width * 0.92, yerr=errors, label=bars.name, capsize=2.5, ecolor=ink,
             color=COLOURS[number % len(COLOURS)], hatch=HATCHES[number % len(HATCHES)],
             edgecolor="white", lw=0,
         )  # fmt: skip
-    axes.set_xticks(np.arange(len(labels)), [str(label) for label in labels])
-    if chart.log_y:
-        axes.set_yscale("log")
-    _finish(axes, chart, ink)
+    names = [str(label) for label in labels]
+    slanted: dict[str, Any] = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(np.arange(len(names)), names, **(slanted if _overlap(axes, names) else {}))
+    _finish(axes, chart, ink, LEGEND_ABOVE if _overlap(axes, names) else LEGEND_BELOW)
 
 
-def _heat(axes: Axes, chart: Chart, ink: str) -> None:
+def _overlap(axes: Axes, names: list[str]) -> bool:
+    """Whether labels side by side need more characters than the width of a chart has."""
+    assert axes.figure is not None
+    longest = max(len(line) for name in names for line in name.split("\n"))
+    return longest * len(names) > (45 if len(axes.figure.axes) > 1 else 100)
+
+
+def _heat(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
     values = np.array([row.y for row in chart.series], float)
     image = axes.imshow(values, cmap="cividis", aspect="auto")
-    axes.set_yticks(range(len(values)), [row.name for row in chart.series], fontsize=7)
-    labels = [str(label) for label in chart.series[0].x]
-    axes.set_xticks(range(len(labels)), labels, fontsize=7, rotation=90 if len(labels) > 12 else 0)
+    axes.set_yticks(*_ticks([row.name for row in chart.series]), fontsize=7)
+    places, labels = _ticks([str(label) for label in chart.series[0].x])
+    is_wide = len(labels) > MOST_NUMBERS or sum(map(len, labels)) > MOST_LETTERS
+    axes.set_xticks(places, labels, fontsize=7, rotation=90 if is_wide else 0)
     assert axes.figure is not None
     bar = axes.figure.colorbar(image, ax=axes, fraction=0.05)
     bar.outline.set_edgecolor(ink)  # pyright: ignore[reportCallIssue]
 
 
-def _finish(axes: Axes, chart: Chart, ink: str) -> None:
+def _ticks(labels: list[str]) -> tuple[range, list[str]]:
+    """The places and labels of the rows or columns of a heat map; of many numbers only some."""
+    are_numbers = all(label.isdecimal() for label in labels)
+    every = -(-len(labels) // MOST_NUMBERS) if are_numbers else 1
+    return range(0, len(labels), every), labels[::every]
+
+
+def _scale_y(axes: Axes, values: list[float]) -> None:
+    """A logarithmic scale; its labels are plain numbers if they span less than a decade."""
+    axes.set_yscale("log")
+    if max(values) < 10 * min(values):
+        for set_formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+            set_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _finish(axes: Axes, chart: Chart, ink: str, legend: Mapping[str, Any] = LEGEND_BELOW) -> None:
+    if chart.log_y:
+        _scale_y(axes, [value for line in chart.series for value in line.y])
     if chart.reference is not None:
         height, label = chart.reference
         axes.axhline(height, color=ink, lw=1, ls=(0, (4, 3)), label=label)
@@ -133,5 +170,4 @@ def _finish(axes: Axes, chart: Chart, ink: str) -> None:
     if len(chart.series) == 1:  # its name is the label of the axis
         handles, labels = handles[: chart.reference is not None], labels[: chart.reference is not None]
     if handles:
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22), "ncols": 2}
-        axes.legend(handles, labels, frameon=False, fontsize=8, **below)
+        axes.legend(handles, labels, frameon=False, fontsize=8, ncols=2, **legend)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from pydantic import model_validator
 
+from regard.errors import UsageError
+from regard.inspection.render.page_state import PageState
 from regard.settings import Settings
 
 TEXTS = ("question", "variable", "measurement", "rule", "control_words")
@@ -29,13 +31,15 @@ class Verdict:
     holds: bool
     reason: str
     condition: str = ""
+    depends_on_seed: bool = False
 
     @property
     def words(self) -> str:
         """The verdict in words."""
-        if not self.holds:
-            return "does not hold"
-        return f"holds if {self.condition}" if self.condition else "holds"
+        words = "holds" if self.holds else "does not hold"
+        if self.holds and self.condition:
+            words += f" if {self.condition}"
+        return f"{words} (depends on the seed)" if self.depends_on_seed else words
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """One line or group of bars; low and high are the spread over seeds."""
+    """One line or group of bars; low and high are the spread, over seeds or over rounds of timing."""
 
     name: str
     x: tuple[Any, ...]
@@ -63,8 +67,8 @@ class Chart:
     """A chart as data: lines, bars or a heat map.
 
     kind         "lines", "bars" or "heat"
+    series       the lines, the groups of bars, or the rows of the heat map
     reference    a horizontal line with its label: chance, or the threshold
-    rows         labels of the rows of a heat map; `series` then has one Series for each row
     """
 
     title: str
@@ -77,12 +81,27 @@ class Chart:
     reference: tuple[float, str] | None = None
 
 
-class See(NamedTuple):
-    """A place that shows the idea of a lesson: a sentence, a command, and the state of the studio's page."""
+@dataclass(frozen=True)
+class See:
+    """What else shows the idea of a lesson: a sentence with a command, a state of the studio's page, or both.
+
+    view         the address of a PageState; one that the page does not have raises an error
+    """
 
     text: str
     command: str = ""
-    studio: str = ""  # the query of the page's address
+    view: str = ""
+
+    def __post_init__(self) -> None:
+        if not (self.command or self.view):
+            raise UsageError(f"{self.text!r} names no command and no view; name one")
+        if self.view:
+            PageState.of(self.view)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The command, and the address on the studio's server."""
+        return tuple(filter(None, (self.command, self.view and f"/studio#{self.view}")))
 
 
 class Spread(NamedTuple):
@@ -121,6 +140,29 @@ def series(name: str, x: Sequence[Any], runs: Sequence[Sequence[float]]) -> Seri
     )
 
 
+def quartiles(name: str, x: Sequence[Any], rounds: Sequence[Sequence[float]]) -> Series:
+    """A line through medians, with the quartiles as spread: for times, of which single ones are far off."""
+    low, middle, high = (
+        tuple(float(np.percentile(times, share)) for times in rounds) for share in (25, 50, 75)
+    )
+    return Series(name, tuple(x), middle, low, high)
+
+
+def heat(
+    title: str,
+    x: str,
+    y: str,
+    values: Sequence[Sequence[float]],
+    rows: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
+) -> Chart:
+    """A heat map of a matrix; rows and columns are numbered if they have no names."""
+    across = tuple(range(len(values[0]))) if columns is None else tuple(columns)
+    names = range(len(values)) if rows is None else rows
+    lines = tuple(Series(str(name), across, tuple(row)) for name, row in zip(names, values, strict=True))
+    return Chart(title, x, y, lines, kind="heat")
+
+
 class Lesson(Settings):
     """One claim of the lectures as an experiment; the fields are its settings."""
 
@@ -133,6 +175,7 @@ class Lesson(Settings):
     rule: ClassVar[str]  # when the claim holds, with the threshold
     control_words: ClassVar[str]  # how the control differs
     places: ClassVar[tuple[See, ...]] = ()
+    is_timed: ClassVar[bool] = False  # whether it measures time, so that nothing may run beside it
 
     def text(self) -> dict[str, str]:
         """The experiment in words, by the names of the class variables; a `setting` has its value."""
@@ -157,6 +200,31 @@ class Lesson(Settings):
     def judge(self, measured: dict[str, Any]) -> Verdict:
         """Compare the numbers with the threshold."""
 
+    def verdict(self, measured: dict[str, Any]) -> Verdict:
+        """Judge the numbers; the verdict says so if single seeds are judged differently."""
+        verdict, seeds = self.judge(measured), getattr(self, "seeds", ())
+        alone = [
+            self.changed(seeds=(seed,)).judge(self.of_seed(measured, number)).holds
+            for number, seed in enumerate(seeds)
+        ]
+        if len(set(alone)) < 2:
+            return verdict
+        share = f"Judged by one seed alone, the claim holds for {sum(alone)} of {len(alone)} seeds."
+        return replace(verdict, depends_on_seed=True, reason=f"{verdict.reason} {share}")
+
+    def of_seed(self, measured: Any, number: int) -> Any:
+        """The numbers of one seed: every list with an entry for each seed has one entry.
+
+        A lesson with other lists of this length replaces the method.
+        """
+        if isinstance(measured, dict):
+            return {name: self.of_seed(value, number) for name, value in measured.items()}
+        if not isinstance(measured, list):
+            return measured
+        if len(measured) == len(getattr(self, "seeds", ())):
+            return [measured[number]]
+        return [self.of_seed(value, number) for value in measured]
+
     @abstractmethod
     def control(self) -> Self:
         """The same experiment with settings for which the verdict must be the opposite."""
@@ -178,6 +246,11 @@ class Experiment:
     measured: dict[str, Any]
     verdict: Verdict
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Experiment:
+        """The experiment of `asdict`."""
+        return cls(values["settings"], values["measured"], Verdict(**values["verdict"]))
+
 
 @dataclass(frozen=True)
 class Result:
@@ -187,7 +260,7 @@ class Result:
     claim: str
     experiment: Experiment
     control: Experiment
-    seconds: float
+    seconds: float  # of one core; unlike the time on a clock, it does not depend on other processes
     date: str
     machine: str
     version: str
@@ -202,17 +275,13 @@ class Result:
 
     def as_dict(self) -> dict[str, Any]:
         """The result as JSON values."""
-        values = asdict(self)
+        values = {**asdict(self), "places": [astuple(place) for place in self.places]}
         values["verdict"] = self.experiment.verdict.words
         return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Result:
         """The result of `as_dict`."""
-        experiment, control = (
-            Experiment(one["settings"], one["measured"], Verdict(**one["verdict"]))
-            for one in (values["experiment"], values["control"])
-        )
         tables = [
             Table(one["title"], tuple(one["columns"]), tuple(map(tuple, one["rows"])))
             for one in values["tables"]
@@ -220,8 +289,8 @@ class Result:
         plain = ("name", "claim", "seconds", "date", "machine", "version", "text")
         return cls(
             **{name: values[name] for name in plain},
-            experiment=experiment,
-            control=control,
+            experiment=Experiment.from_dict(values["experiment"]),
+            control=Experiment.from_dict(values["control"]),
             places=[See(*place) for place in values["places"]],
             tables=tables,
         )

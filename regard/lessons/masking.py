@@ -50,7 +50,16 @@ class Masking(Lesson):
         "`tolerance` of the loss in training."
     )
     control_words: ClassVar = "The same model without the causal mask."
-    places: ClassVar = (See("The mask on the lectures' scores of six words", command="regard by-hand C"),)
+    places: ClassVar = (
+        See(
+            "The mask on the lectures' scores of six words",
+            command="regard by-hand C",
+            view="tab=byhand&example=C",
+        ),
+        See(
+            "The masked half of a trained decoder's attention", view="tab=inspect&kind=decoder&layer=0&head=0"
+        ),
+    )
 
     causal: bool = True
     """Whether the model has the causal mask."""

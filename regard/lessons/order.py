@@ -31,9 +31,7 @@ class Order(Lesson):
         "and the accuracy is at most `chance`, while every other model reaches `able`."
     )
     control_words: ClassVar = "A task that needs no order: which of two words is more frequent."
-    places: ClassVar = (
-        See("The positions of a model, and their sum with the embeddings", studio="tab=inspect"),
-    )
+    places: ClassVar = (See("A trained model without its positions", view="tab=inspect&ablate=positions"),)
 
     needs_order: bool = True
     """Whether the task asks which word is first; otherwise it asks which is more frequent."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from regard.lessons.experiment import accuracy, classifier
-from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Spread, Table, Verdict, series
+from regard.lessons.lesson import Chart, Lesson, Say, Spread, Table, Verdict, heat, series
 from regard.lessons.tasks import FirstOfTwo
 from regard.model.positions import sinusoids
 
@@ -37,7 +37,6 @@ class Positions(Lesson):
         "texts."
     )
     control_words: ClassVar = "Texts no longer than those of training."
-    places: ClassVar = (See("The encoding that is added to each token", studio="tab=inspect"),)
 
     trained: int = 12
     """Longest texts in training; lengths are drawn from 4 tokens up to it."""
@@ -87,13 +86,9 @@ class Positions(Lesson):
             series(kind, self.lengths, [[run[n] for run in runs] for n in range(len(self.lengths))])
             for kind, runs in measured["accuracy"].items()
         )
-        rows = tuple(
-            Series(str(row), tuple(range(HEAT)), tuple(values))
-            for row, values in enumerate(measured["products"])
-        )
         return [
             Chart("Which word is first?", "tokens", "accuracy", lines, reference=(0.5, "guessing")),
-            Chart("Dot products of sinusoidal encodings", "position", "position", rows, kind="heat"),
+            heat("Dot products of sinusoidal encodings", "position", "position", measured["products"]),
         ]
 
     def _run(self, kind: str, seed: int, say: Say) -> list[float]:

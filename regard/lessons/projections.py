@@ -71,7 +71,9 @@ class Projections(Lesson):
         "`rounding`) and those of the model with separate ones do."
     )
     control_words: ClassVar = "One shared matrix in place of no projection: each head has its own rows of it."
-    places: ClassVar = (See("All heads side by side", studio="tab=inspect"),)
+    places: ClassVar = (
+        See("The raw scores of one word in a trained model", view="tab=inspect&picture=matrix"),
+    )
 
     judged: str = "none"
     """The projections that are judged."""

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
@@ -18,24 +19,36 @@ from regard.lessons.lesson import Experiment, Lesson, Result, Say
 
 # In the order in which they are taught.
 NAMES = (
-    "six-steps", "scaling", "masking", "order", "positions", "similarity", "projections",
-    "residuals", "norms",
+    "six-steps", "scaling", "masking", "order", "positions", "similarity", "projections", "heads",
+    "feed-forward", "residuals", "norms", "recurrence", "families", "temperature", "pretraining",
+    "overfitting", "growth", "context", "cost", "meaning", "patches", "captions",
 )  # fmt: skip
 STORED = files("regard.lessons").joinpath("results")
 DIGITS = 6  # of stored numbers
 
 
-def run(lesson: Lesson, say: Say) -> Result:
-    """Run a lesson and its control."""
-    begun = time.perf_counter()
-    experiment = _experiment(lesson, say)
-    control = _experiment(lesson.control(), lambda line: say(f"control: {line}"))
+def run_experiment(lesson: Lesson, say: Say) -> tuple[Experiment, float]:
+    """Run a lesson's settings, and the seconds of a core that it took.
+
+    It computes with one thread, so that the numbers do not depend on the cores.
+    """
+    from regard.lessons.experiment import one_thread
+
+    begun = time.process_time()
+    with one_thread():
+        measured = _rounded(lesson.measure(say))
+    experiment = Experiment(lesson.model_dump(mode="json"), measured, lesson.verdict(measured))
+    return experiment, time.process_time() - begun
+
+
+def result_of(lesson: Lesson, experiment: Experiment, control: Experiment, seconds: float) -> Result:
+    """The result of an experiment and its control, measured today on this machine."""
     return Result(
         name=lesson.name,
         claim=lesson.claim,
         experiment=experiment,
         control=control,
-        seconds=round(time.perf_counter() - begun, 1),
+        seconds=round(seconds, 1),
         date=datetime.now(UTC).date().isoformat(),
         machine=_machine(),
         version=version("regard"),
@@ -45,9 +58,27 @@ def run(lesson: Lesson, say: Say) -> Result:
     )
 
 
-def _experiment(lesson: Lesson, say: Say) -> Experiment:
-    measured = _rounded(lesson.measure(say))
-    return Experiment(lesson.model_dump(mode="json"), measured, lesson.judge(measured))
+def refreshed(stored: Result, lesson: Lesson) -> Result:
+    """A result with the words, tables and verdicts of the present code; raises if the settings differ."""
+    experiment, control = (
+        _judged_again(part, of, lesson.name)
+        for part, of in ((stored.experiment, lesson), (stored.control, lesson.control()))
+    )
+    return replace(
+        stored,
+        claim=lesson.claim,
+        experiment=experiment,
+        control=control,
+        text=lesson.text(),
+        places=list(lesson.places),
+        tables=lesson.tables(experiment.measured),
+    )
+
+
+def _judged_again(experiment: Experiment, lesson: Lesson, name: str) -> Experiment:
+    if experiment.settings != lesson.model_dump(mode="json"):
+        raise UsageError(f"{name} was stored with other settings; run docs/lessons.py {name}")
+    return replace(experiment, verdict=lesson.verdict(experiment.measured))
 
 
 def stored_result(name: str) -> Result | None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from regard.lessons.experiment import classifier
-from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, series
+from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, difference, series
 from regard.lessons.tasks import LookUp
 
 SIMILARITIES = {"divided": "scaled-dot", "not divided": "dot"}
@@ -33,7 +33,12 @@ class Scaling(Lesson):
     )
     control_words: ClassVar = "Keys of width 1 and 2 only, for which the division hardly changes the scores."
     places: ClassVar = (
-        See("The same division on the lectures' numbers", command="regard by-hand B --scale"),
+        See(
+            "The same division on the lectures' numbers",
+            command="regard by-hand B --scale",
+            view="tab=byhand&example=B&rules=scale",
+        ),
+        See("A trained model without the division", view="tab=inspect&ablate=scaling"),
     )
 
     key_widths: tuple[int, ...] = (1, 4, 16, 64, 256, 1024)
@@ -70,9 +75,10 @@ class Scaling(Lesson):
         last = {kind: measured["random"][kind][-1] for kind in SIMILARITIES}
         gradients = {kind: Spread.of([one["gradient"] for one in last[kind]]) for kind in last}
         ratio = gradients["divided"].mean / gradients["not divided"].mean
-        losses = {kind: Spread.of([curve[-1] for curve in measured["losses"][kind]]) for kind in SIMILARITIES}
+        last_losses = {kind: [curve[-1] for curve in measured["losses"][kind]] for kind in SIMILARITIES}
+        losses = {kind: Spread.of(values) for kind, values in last_losses.items()}
         return Verdict(
-            holds=ratio >= self.ratio and losses["divided"].mean <= losses["not divided"].mean,
+            holds=ratio >= self.ratio and difference(*last_losses.values()) <= 0,
             reason=f"At d_k = {self.key_widths[-1]} the gradient is {gradients['divided'].write('.3f')} with "
             f"the division and {gradients['not divided'].write('.3f')} without it, a ratio of {ratio:.1f}. "
             f"The loss after {self.steps} steps is {losses['divided'].write()} and "

@@ -45,6 +45,9 @@ def print_lesson(result: Result, console: Console) -> None:
         console.print(
             f"{label}: [{style}]{plain(verdict.words)}[/]. {plain(verdict.reason)}\n", highlight=False
         )
+    for place in result.places:
+        ways = " or ".join(f"[bold]{plain(way)}[/]" for way in place.ways)
+        console.print(f"{plain(place.text)}: {ways}", highlight=False)
     console.print(f"[dim]{plain(measured_on(result))}[/]", highlight=False)
 
 
@@ -64,7 +67,7 @@ def page(result: Result, figure: str) -> str:
         f"{escape(verdict.reason)}</p><figure>{figure}</figure><h2>The experiment</h2><dl>{described}</dl>"
         f"<h2>Control</h2><p>{_prose(result.text['control_words'])} The verdict is then: "
         f"<b>{escape(control.words)}</b>. {escape(control.reason)}</p>"
-        f"<h2>Numbers</h2>{''.join(map(_html, result.tables))}"
+        f"{_places(result)}<h2>Numbers</h2>{''.join(map(_html, result.tables))}"
         f'<p class="about">{escape(measured_on(result))} Run it again: '
         f"<code>regard lesson {escape(result.name)} --run</code></p></html>\n"
     )
@@ -74,7 +77,7 @@ def measured_on(result: Result) -> str:
     """Date, machine, version and time of a run."""
     return (
         f"Measured on {result.date} with regard {result.version} on {result.machine}, "
-        f"in {result.seconds:.0f} s with the control."
+        f"in {result.seconds:.0f} s of one core, control included."
     )
 
 
@@ -104,6 +107,14 @@ def _html(table: Table) -> str:
         f'<p>{escape(table.title)}</p><div class="wide"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
+
+
+def _places(result: Result) -> str:
+    rows = (
+        f"<li>{escape(place.text)}: {' or '.join(f'<code>{escape(way)}</code>' for way in place.ways)}</li>"
+        for place in result.places
+    )
+    return f"<h2>See also</h2><ul>{''.join(rows)}</ul>" if result.places else ""
 
 
 def _prose(text: str) -> str:

@@ -56,9 +56,9 @@ class SixSteps(Lesson):
     )
     control_words: ClassVar = "A dictionary whose keys are all equal, so that no query can tell them apart."
     places: ClassVar = (
-        See("All steps of example B", command="regard by-hand B"),
+        See("All steps of example B", command="regard by-hand B", view="tab=byhand&example=B"),
         See("The six steps for one word", command="regard by-hand B --row 0"),
-        See("Type your own matrices", studio="tab=by-hand"),
+        See("The steps of one cell in a trained model", view="tab=inspect&picture=matrix"),
     )
 
     rounding: float = 1.1

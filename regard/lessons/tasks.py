@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.lessons.experiment import labelled_batch
-from regard.text.collate import LabelledBatch
+from regard.text.collate import LabelledBatch, ParallelBatch
 
 
 @dataclass(frozen=True)
@@ -15,18 +15,20 @@ class LookUp:
     """Find the value of a key among pairs: a soft dictionary.
 
     A row is a query followed by pairs. Each pair is one token that has a key and a value; the keys of a row
-    differ. The label is the value of the pair whose key is the query's.
+    differ. The label is the value of the pair whose key is the query's. With `flips`, the query also has a
+    number below `flips`, and the label is the exclusive or of the bits of this number and of the value.
     """
 
     keys: int = 16
     values: int = 8
     pairs: int = 8
     rows: int = 64
+    flips: int = 1
 
     @property
     def vocabulary(self) -> int:
-        """Every pair of a key and a value, and every key as a query."""
-        return self.keys * self.values + self.keys
+        """Every pair of a key and a value, and every key with a number as a query."""
+        return self.keys * self.values + self.keys * self.flips
 
     @property
     def classes(self) -> int:
@@ -38,8 +40,35 @@ class LookUp:
         keys = random.permuted(np.tile(np.arange(self.keys), (self.rows, 1)), axis=1)[:, : self.pairs]
         values = random.integers(self.values, size=keys.shape)
         chosen, every = random.integers(self.pairs, size=self.rows), np.arange(self.rows)
-        queries = self.keys * self.values + keys[every, chosen]
-        return labelled_batch(np.c_[queries, keys * self.values + values], values[every, chosen])
+        flips = random.integers(self.flips, size=self.rows) if self.flips > 1 else 0
+        queries = self.keys * self.values + keys[every, chosen] * self.flips + flips
+        labels = values[every, chosen] ^ flips
+        return labelled_batch(np.c_[queries, keys * self.values + values], labels)
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Which value stood at the start of a source, after `distance` tokens that do not matter.
+
+    The values are the first ids, the other tokens the next ones; the last id starts a target.
+    """
+
+    distance: int
+    values: int = 8
+    others: int = 8
+    rows: int = 32
+
+    @property
+    def vocabulary(self) -> int:
+        """Values, other tokens and the start of a target."""
+        return self.values + self.others + 1
+
+    def draw(self, random: np.random.Generator) -> ParallelBatch:
+        """A batch of sources whose targets are the values."""
+        values = random.integers(self.values, size=(self.rows, 1))
+        others = self.values + random.integers(self.others, size=(self.rows, self.distance))
+        source, start = np.c_[values, others], np.full_like(values, self.vocabulary - 1)
+        return ParallelBatch(source, np.ones_like(source, bool), start, values, np.ones_like(values, bool))
 
 
 @dataclass(frozen=True)

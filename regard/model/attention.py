@@ -1,7 +1,7 @@
 """Attention: equation 1 as two plain functions, explicit and fused, and the module that owns the weights.
 
-`regard.engine.fused_step` calls the same fused kernel during decoding. `regard.inspection.analysis.steps`
-computes equation 1 once more in numpy, on purpose: it is an independent check of these functions.
+`regard.inspection.analysis.steps` computes equation 1 once more in numpy, on purpose: it is an independent
+check of these functions.
 
 B batch, H heads, G key-value heads, Q queries, K keys, D width, E key width and F value width of a head.
 """
@@ -197,6 +197,31 @@ class SeparateProjections(nn.Module):
         return self.weight.split(sizes)[part], bias
 
 
+class NormalisedProjections(SeparateProjections):
+    """Separate projections, with an RMSNorm of each query and key that all heads share, as in Qwen3."""
+
+    epsilon = 1e-6
+
+    def __init__(self, width: int, heads: int, groups: int, key_width: int, value_width: int, bias: bool):
+        super().__init__(width, heads, groups, key_width, value_width, bias)
+        self.query_norm = nn.RMSNorm(key_width, self.epsilon)
+        self.key_norm = nn.RMSNorm(key_width, self.epsilon)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of one sequence: B Q D to B H Q E, B G Q E, B G Q F."""
+        query, key, value = super().forward(x)
+        return self.query_norm(query), self.key_norm(key), value
+
+    def query(self, x: Tensor) -> Tensor:
+        """Queries alone, B H Q E."""
+        return self.query_norm(super().query(x))
+
+    def key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of another sequence: B K D to B G K E, B G K F."""
+        key, value = super().key_value(memory)
+        return self.key_norm(key), value
+
+
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """B Q HE to B H Q E."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
@@ -208,7 +233,7 @@ def join_heads(x: Tensor) -> Tensor:
 
 
 PROJECTIONS: Registry[Callable[[int, int, int, int, int, bool], Projections]] = Registry(
-    "projections", {"separate": SeparateProjections}
+    "projections", {"separate": SeparateProjections, "query-key-norm": NormalisedProjections}
 )
 
 

@@ -41,24 +41,6 @@ class LayerCache:
         return self.cache._extend(self.layer, key, value)
 
 
-@dataclass(frozen=True)
-class CacheUpdate:
-    """Views of the cache for one new token per row: where it is written and what it attends to, per layer."""
-
-    offset: int | Tensor  # position of the token in its row: one number if all rows have the same length
-    targets: tuple[Tensor, ...]  # R W if all rows have the same length, T R W otherwise
-    keys: tuple[Tensor, ...]  # R G K E
-    values: tuple[Tensor, ...]  # R G K F
-    bias: Tensor | None  # R 1 1 K, added to scores: minus infinity after the end of shorter rows
-
-    def put(self, layer: int, token: Tensor) -> None:
-        """Write the keys and values R W of the new tokens in one layer."""
-        if isinstance(self.offset, int):
-            self.targets[layer].copy_(token)
-        else:
-            self.targets[layer][self.offset, torch.arange(len(token), device=token.device)] = token
-
-
 class Cache:
     """Keys and values of all layers, for rows of different lengths.
 
@@ -73,7 +55,6 @@ class Cache:
     offset: int | Tensor  # position of the next token: one number if all rows have the same length
     memories: list[ProjectedMemory]  # of each layer's cross-attention, in the order of the rows
     memory_mask: Mask
-    memory_bias: Tensor | None  # S 1 1 M, memory_mask as a term added to scores
 
     def __init__(
         self,
@@ -93,7 +74,7 @@ class Cache:
         self._source_of = np.arange(rows)  # index of the source of each row
         self._stored: list[ProjectedMemory] = []  # one per layer, for all sources
         self._stored_mask = EVERYTHING
-        self._set_memories([], EVERYTHING)
+        self.memories, self.memory_mask = [], EVERYTHING
 
     @property
     def rows(self) -> int:
@@ -113,17 +94,6 @@ class Cache:
         self._stored = [ProjectedMemory(m.key.contiguous(), m.value.contiguous()) for m in memories]
         self._stored_mask = mask
         self._arrange_memories()
-
-    def begin_update(self) -> CacheUpdate:
-        """Reserve capacity for one more token per row and return the views to write and read."""
-        end = self.length + 1
-        self._reserve(end)
-        keys, values = self._keys.narrow(3, 0, end), self._values.narrow(3, 0, end)
-        if isinstance(self.offset, int):
-            targets, bias = self._active.select(1, self.offset), None
-        else:
-            targets, bias = self._active, _causal_bias(self.offset, end, keys)
-        return CacheUpdate(self.offset, targets.unbind(), keys.unbind(), values.unbind(), bias)
 
     def advance(self, counts: int | np.ndarray) -> None:
         """Advance row lengths by one shared count or one count per row."""
@@ -208,14 +178,9 @@ class Cache:
             return
         adjacent = np.repeat(np.arange(self._sources), self.rows // max(self._sources, 1))
         if np.array_equal(self._source_of, adjacent):
-            self._set_memories(self._stored, self._stored_mask)
+            self.memories, self.memory_mask = self._stored, self._stored_mask
         else:
-            self._set_memories(*self._select_memories(self._source_of))
-
-    def _set_memories(self, memories: list[ProjectedMemory], mask: Mask) -> None:
-        """Set the memories, in the order of the rows, and their mask in both forms."""
-        self.memories, self.memory_mask = memories, mask
-        self.memory_bias = None if mask.keys is None else _as_bias(~mask.keys, self._active)
+            self.memories, self.memory_mask = self._select_memories(self._source_of)
 
     def _select_memories(self, rows: np.ndarray) -> tuple[list[ProjectedMemory], Mask]:
         index = torch.from_numpy(rows).to(self._active.device)
@@ -241,16 +206,6 @@ def _with_capacity(store: Tensor, capacity: int) -> Tensor:
     new = _zeros(store, store.shape[0], capacity, *store.shape[2:])
     new[:, : store.shape[1]] = store
     return new
-
-
-def _causal_bias(offset: Tensor, tokens: int, like: Tensor) -> Tensor:
-    """The term R 1 1 K that masks the positions after each row's new token."""
-    return _as_bias(torch.arange(tokens, device=offset.device) > offset[:, None], like)
-
-
-def _as_bias(masked: Tensor, like: Tensor) -> Tensor:
-    """R K to R 1 1 K: minus infinity where masked, 0 elsewhere."""
-    return like.new_zeros(masked.shape).masked_fill_(masked, -torch.inf)[:, None, None]
 
 
 def _zeros(like: Tensor, *shape: int) -> Tensor:

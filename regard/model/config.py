@@ -41,6 +41,20 @@ class RotaryScaling(Settings):
         return self
 
 
+class Patches(Settings):
+    """How an image becomes the tokens of an encoder."""
+
+    side: Annotated[int, Field(ge=1, le=1 << 12)]
+    """Pixels on a side of a square patch; it must divide height and width of the images."""
+    channels: Annotated[int, Field(ge=1, le=1 << 10)] = 3
+    """Numbers per pixel: 3 for colours, 1 for shades of grey."""
+    class_token: bool = True
+    """Whether a trained vector precedes the patches, as in ViT; `pooling = "cls"` then takes it.
+
+    It counts as a token of the context.
+    """
+
+
 class ModelConfig(Settings):
     """The shape of a Transformer. The defaults are the paper's base model (Vaswani et al. 2017, table 3)."""
 
@@ -52,6 +66,8 @@ class ModelConfig(Settings):
     """Number of token ids of the target, where source and target have a tokenizer each."""
     vectors: Size | None = None
     """The encoder reads vectors of this width in place of token ids."""
+    patches: Patches | None = None
+    """A table: the encoder reads images in place of token ids, cut into patches."""
     context: Size = 1024
     """Longest sequence in tokens, start and end tokens included.
 
@@ -81,7 +97,7 @@ class ModelConfig(Settings):
     similarity: Annotated[str, NamedIn("regard.model.similarity", "SIMILARITIES")] = "scaled-dot"
     """How a query is compared with a key. `scaled-dot` is the paper's q k / sqrt(d_k)."""
     projections: Annotated[str, NamedIn("regard.model.attention", "PROJECTIONS")] = "separate"
-    """How queries, keys and values are projected."""
+    """How queries, keys and values are projected; `query-key-norm` has a norm of each query and key."""
     attention: Annotated[str, NamedIn("regard.model.attention", "ATTENTIONS")] = "multi-head"
     """The attention module of each block."""
     feed_forward: Annotated[str, NamedIn("regard.model.blocks", "FEED_FORWARDS")] = "relu"
@@ -128,7 +144,8 @@ class ModelConfig(Settings):
     pooling: Annotated[str, NamedIn("regard.model.outputs", "POOLINGS")] = "cls"
     """How a sequence becomes one vector for classification.
 
-    `cls` takes the first token, `mean` the mean of all, `bert` the first through a tanh layer.
+    `cls` takes the first token, `mean` the mean of all, `bert` the first through a layer with tanh, and
+    `distilbert` the first through a layer with ReLU.
     """
 
     dropout: Share = 0.0
@@ -150,6 +167,13 @@ class ModelConfig(Settings):
     def value_size(self) -> int:
         """Width of one head's values."""
         return self.value_width or self.key_size
+
+    @property
+    def input_width(self) -> int | None:
+        """Width of the vectors or patches that an encoder reads in place of ids, or None."""
+        if self.patches is not None:
+            return self.patches.channels * self.patches.side**2
+        return self.vectors
 
     @property
     def groups(self) -> int:
@@ -177,6 +201,10 @@ class ModelConfig(Settings):
             raise SettingError(
                 f"key width ({self.key_size}) must be even for rotary positions; set key_width"
             )
+        if self.positions == "sinusoidal-halves" and self.width % 2:
+            raise SettingError(
+                f"width ({self.width}) must be even for sinusoidal-halves; try {self.width + 1}"
+            )
         self._check_family()
         return self
 
@@ -190,7 +218,7 @@ class ModelConfig(Settings):
 
     def _check_family(self) -> None:
         needs_words = self.output in ("words", "masked") and not self.target_vocabulary
-        if not self.vocabulary and (needs_words or not self.vectors):
+        if not self.vocabulary and (needs_words or not self.input_width):
             raise SettingError("vocabulary is missing; set the number of ids, for example vocabulary=8000")
         if (self.output == "classes") != (self.classes > 0):
             raise SettingError(
@@ -200,17 +228,19 @@ class ModelConfig(Settings):
             raise SettingError(
                 f"output ({self.output}) needs family encoder-only; use words with {self.family}"
             )
-        if self.family == "decoder-only" and (self.vectors or self.segments):
+        if self.vectors and self.patches:
+            raise SettingError("vectors and patches are two kinds of input; remove one of them")
+        if self.family == "decoder-only" and (self.input_width or self.segments):
             raise SettingError(
-                "vectors and segments need an encoder; remove them from the decoder-only model"
+                "vectors, patches and segments need an encoder; remove them from the decoder-only model"
             )
         if self.family != "encoder-decoder" and (self.target_vocabulary or self.decoder_layers):
             raise SettingError(
                 "target_vocabulary and decoder_layers need family encoder-decoder; use vocabulary and layers"
             )
-        is_separate = self.target_vocabulary not in (None, self.vocabulary) or self.vectors
+        is_separate = self.target_vocabulary not in (None, self.vocabulary) or self.input_width
         if self.family == "encoder-decoder" and self.share_embeddings and is_separate:
-            raise SettingError("separate vocabularies or vectors need share_embeddings = false")
+            raise SettingError("separate vocabularies, vectors or patches need share_embeddings = false")
 
 
 def _divisor_near(wanted: int, whole: int) -> int:

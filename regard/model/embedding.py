@@ -12,12 +12,13 @@ from regard.errors import ShapeError
 from regard.model.initialization import random_weight, set_normal
 from regard.model.kernels import drop
 from regard.model.masks import EVERYTHING, Mask
+from regard.model.patches import PatchEmbedding
 from regard.model.positions import Positions, Rotation
 from regard.model.watch import watching
 
 
 class Embedding(nn.Module):
-    """The sum of token embeddings (or projected input vectors), positions and segments."""
+    """The sum of token embeddings (or projected input vectors or patches), positions and segments."""
 
     positions: Positions
     points = ("tokens", "positions", "output")
@@ -33,11 +34,14 @@ class Embedding(nn.Module):
         norm: nn.Module | None = None,
         dropout: float = 0.0,
         vectors: int | None = None,
+        patches: PatchEmbedding | None = None,
     ):
         super().__init__()
         self.scale, self.dropout = width**0.5 if scaled else 1.0, dropout
         deviation = 1 / self.scale if scaled else 0.02  # 1 after scaling; GPT-2's value without scaling
-        self.weight = random_weight(vocabulary, width, deviation=deviation) if vectors is None else None
+        reads_ids = vectors is None and patches is None
+        self.weight = random_weight(vocabulary, width, deviation=deviation) if reads_ids else None
+        self.patches = patches
         self.vectors = nn.Identity() if vectors is None else nn.Linear(vectors, width)
         self.positions, self.norm = positions, norm
         self.segments = random_weight(segments, width, deviation=0.02) if segments else None
@@ -47,13 +51,13 @@ class Embedding(nn.Module):
     def forward(
         self, tokens: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None
     ) -> tuple[Tensor, Rotation | None]:
-        """Ids B Q, or vectors B Q W, to B Q D, and the rotation of queries and keys for rotary positions."""
+        """Ids B Q, vectors B Q W or images to B Q D, with the rotation of queries and keys, or None."""
         see = watching(self)
         x = see("tokens", self._look_up(tokens, mask))
-        positions = mask.positions(tokens.shape[1], tokens.device)
+        positions = mask.positions(x.shape[1], x.device)
         rotation = None
         if not see.is_ablated("positions"):
-            encoding = self.positions(positions, mask.length(tokens.shape[1]))
+            encoding = self.positions(positions, mask.length(x.shape[1]))
             x = x if encoding is None else x + see("positions", encoding)
             rotation = self.positions.rotation(positions)
         x = x if self.segments is None else x + self._segments(tokens, segments)
@@ -61,6 +65,8 @@ class Embedding(nn.Module):
         return see("output", drop(x, self.dropout, self.training)), rotation
 
     def _look_up(self, tokens: Tensor, mask: Mask) -> Tensor:
+        if self.patches is not None:
+            return self.patches(tokens)
         if tokens.is_floating_point():
             return self._read_vectors(tokens, mask)
         if self.weight is None:

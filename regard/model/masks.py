@@ -79,7 +79,7 @@ class Mask:
 
     def length(self, queries: int) -> int:
         """Length of the longest sequence: the largest position of a query, plus one."""
-        return queries + int(self.offset.max() if isinstance(self.offset, Tensor) else self.offset)
+        return queries + (int(self.offset.max()) if isinstance(self.offset, Tensor) else self.offset)
 
 
 def _check_size(name: str, part: Tensor, queries: int, keys: int) -> Tensor:

@@ -6,6 +6,7 @@ B batch, Q tokens, D width, V vocabulary, C classes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -77,19 +78,26 @@ class MeanPooling(nn.Module):
 
 
 class BertPooler(nn.Module):
-    """BERT's pooler: the vector of the first token through a linear layer and tanh."""
+    """BERT's pooler: the vector of the first token through a linear layer and tanh, or another activation."""
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, activation: Callable[[Tensor], Tensor] = torch.tanh):
         super().__init__()
         self.first, self.dense = CLSPooling(width), nn.Linear(width, width)
+        self.activation = activation
 
     def forward(self, hidden: Tensor, mask: Mask = EVERYTHING) -> Tensor:
         """B Q D to B D."""
-        return self.dense(self.first(hidden, mask)).tanh()
+        return self.activation(self.dense(self.first(hidden, mask)))
 
 
 POOLINGS: Registry[Callable[[int], nn.Module]] = Registry(
-    "pooling", {"cls": CLSPooling, "mean": MeanPooling, "bert": BertPooler}
+    "pooling",
+    {
+        "cls": CLSPooling,
+        "mean": MeanPooling,
+        "bert": BertPooler,
+        "distilbert": partial(BertPooler, activation=torch.relu),
+    },
 )
 
 

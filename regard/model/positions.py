@@ -6,7 +6,6 @@ Q tokens, D width, E key width of a head. `length` is the largest position plus 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.errors import SettingError, ShapeError
+from regard.errors import ShapeError
 from regard.model.config import ModelConfig, RotaryScaling
+from regard.model.frequencies import rotary_frequencies
 from regard.model.initialization import random_weight
 from regard.registry import Registry
 
@@ -68,8 +68,6 @@ class Sinusoidal(nn.Module):
 
     def __init__(self, width: int, prepared: int, halves: bool = False):
         super().__init__()
-        if halves and width % 2:
-            raise SettingError(f"width ({width}) must be even for sinusoidal-halves; try {width + 1}")
         self.width, self.halves = width, halves
         positions = torch.arange(min(prepared, 4096), device="cpu")  # not meta: the table is not a weight
         table = sinusoids(positions, width, halves)
@@ -126,7 +124,8 @@ class Rotary(nn.Module):
 
     def __init__(self, key_width: int, theta: float = 10_000.0, scaling: RotaryScaling | None = None):
         super().__init__()
-        self.register_buffer("frequencies", rotary_frequencies(key_width, theta, scaling), persistent=False)
+        frequencies = torch.from_numpy(rotary_frequencies(key_width, theta, scaling))
+        self.register_buffer("frequencies", frequencies, persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
         """Keep the frequencies at least in float32: bfloat16 does not represent every integer above 256."""
@@ -145,19 +144,6 @@ class Rotary(nn.Module):
         angles = positions[..., None] * self.frequencies  # Q E/2 or B Q E/2
         angles = angles[:, None] if angles.dim() == 3 else angles  # B 1 Q E/2
         return Rotation(angles.cos(), angles.sin())
-
-
-def rotary_frequencies(width: int, theta: float, scaling: RotaryScaling | None = None) -> Tensor:
-    """The angle per position of each of the E/2 pairs, in descending order."""
-    frequencies = theta ** -(torch.arange(0, width, 2, dtype=torch.float32, device="cpu") / width)
-    if scaling is None:
-        return frequencies
-    scaled = frequencies / scaling.factor
-    if scaling.kind == "linear":
-        return scaled
-    rotations = scaling.original_context * frequencies / (2 * math.pi)
-    unscaled_part = ((rotations - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)
-    return unscaled_part * frequencies + (1 - unscaled_part) * scaled
 
 
 POSITIONS: Registry[Callable[[ModelConfig], Positions]] = Registry(

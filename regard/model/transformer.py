@@ -23,6 +23,7 @@ from regard.model.embedding import Embedding
 from regard.model.initialization import initialize_linear, scale_residual_branches
 from regard.model.masks import EVERYTHING, Mask
 from regard.model.outputs import OUTPUTS
+from regard.model.patches import PatchEmbedding
 from regard.model.positions import POSITIONS, Rotation
 from regard.model.watch import watching
 
@@ -74,7 +75,7 @@ class EncoderDecoder(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
-        self.source = _embedding(config, config.vocabulary, config.vectors)
+        self.source = _source_embedding(config)
         self.target = _embedding(config, config.target_vocabulary or config.vocabulary)
         if config.share_embeddings:
             self.target.weight = self.source.weight
@@ -86,11 +87,11 @@ class EncoderDecoder(nn.Module):
     def forward(
         self, source: Tensor, target: Tensor, source_mask: Mask = EVERYTHING, target_mask: Mask = EVERYTHING
     ) -> Tensor:
-        """Ids B S (or vectors) and B T to logits B T V of the token after each target token."""
+        """Ids B S (or vectors or images) and B T to logits B T V of the token after each target token."""
         return self.head(self.decode(target, self.encode(source, source_mask), source_mask, target_mask))
 
     def encode(self, source: Tensor, mask: Mask = EVERYTHING) -> Tensor:
-        """Ids B S, or vectors B S W, to the memory B S D."""
+        """Ids B S, vectors B S W, or images to the memory B S D."""
         x, rotation = self.source(source, mask)
         return self.encoder(x, mask, rotation)
 
@@ -154,12 +155,12 @@ class EncoderOnly(nn.Module):
     def __init__(self, config: ModelConfig):
         super().__init__()
         self.config = config
-        self.source = _embedding(config, config.vocabulary, config.vectors)
+        self.source = _source_embedding(config)
         self.encoder = Stack([_encoder_block(config) for _ in range(config.layers)], _final_norm(config))
         self.head = OUTPUTS.find(config.output)(config, self.source.weight)
 
     def forward(self, source: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None) -> Tensor:
-        """Ids B S, or vectors B S W, to the config's output: words B S V, classes B C, vectors B S D."""
+        """Ids B S, vectors B S W, or images to the output: words B S V, classes B C, vectors B S D."""
         return self.head(self.encode(source, mask, segments), mask)
 
     def encode(self, source: Tensor, mask: Mask = EVERYTHING, segments: Tensor | None = None) -> Tensor:
@@ -195,7 +196,16 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _embedding(config: ModelConfig, vocabulary: int, vectors: int | None = None) -> Embedding:
+def _source_embedding(config: ModelConfig) -> Embedding:
+    patches = config.patches and PatchEmbedding(
+        config.patches.side, config.patches.channels, config.width, config.patches.class_token
+    )
+    return _embedding(config, config.vocabulary, config.vectors, patches)
+
+
+def _embedding(
+    config: ModelConfig, vocabulary: int, vectors: int | None = None, patches: PatchEmbedding | None = None
+) -> Embedding:
     return Embedding(
         vocabulary,
         config.width,
@@ -205,6 +215,7 @@ def _embedding(config: ModelConfig, vocabulary: int, vectors: int | None = None)
         norm=_norm(config) if config.embedding_norm else None,
         dropout=config.dropout,
         vectors=vectors,
+        patches=patches,
     )
 
 

@@ -20,13 +20,12 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.errors import SettingError, UnknownName, UsageError, nearest
+from regard.model.parts import Part, parts_of
 
-Part = str | tuple[str, int, int]
 Replacement = Tensor | Callable[[Tensor], Tensor]
 EXPLICIT_POINTS = ("scores", "scaled", "mask", "weights")  # values that the fused kernel does not return
 
@@ -268,29 +267,6 @@ def _split_ablated(model: nn.Module, ablate: Part | Iterable[Part]) -> tuple[dic
             path = _check_head(sizes, *part)
             heads.setdefault(path, []).append(part[2])
     return heads, parts
-
-
-def parts_of(ablate: Part | Iterable[Part]) -> tuple[Part, ...]:
-    """Normalize one part or several to a tuple, and check the form of each."""
-    if isinstance(ablate, str) or _is_head(ablate):
-        return (ablate,)  # type: ignore[return-value]
-    if not isinstance(ablate, Iterable):
-        raise SettingError(f"ablate ({ablate!r}) must be a list of parts; {_FORM}")
-    parts = tuple(ablate)
-    for part in parts:
-        if not isinstance(part, str) and not _is_head(part):
-            raise SettingError(f"ablate contains {part!r}; {_FORM}")
-    return parts  # type: ignore[return-value]
-
-
-_FORM = 'a part is a name such as "scaling", or a head such as ("encoder", layer, head)'
-
-
-def _is_head(part: Any) -> bool:
-    if not isinstance(part, tuple | list) or len(part) != 3:
-        return False
-    kind, *numbers = part
-    return isinstance(kind, str) and all(isinstance(number, int | np.integer) for number in numbers)
 
 
 def _check_head(sizes: dict[str, int], kind: str, layer: int, head: int) -> str:

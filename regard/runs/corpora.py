@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.errors import DataError, SettingError
+from regard.opener import read_regular
 from regard.runs.tables import DataTable, Files
 from regard.text.corpus import Filters, LabelledText, ParallelText, PlainText, Report
 from regard.text.lines import find_files
@@ -20,6 +21,7 @@ _PARTS = tuple(f"{part}{side}" for part in ("valid", "test") for side in ("", "_
 # Files of a run's text folder: the labels in their order, which every run has, and the validation split.
 LABELS = "labels.json"
 HELD_OUT = "held_out.json"
+LARGEST = 1 << 31  # bytes of a file there
 _HELD_OUT_SEED = 1  # the same part whatever the run's seed, so that runs can be compared
 
 
@@ -60,6 +62,7 @@ def check_files(task: str, sources: tuple[tuple[str, ...], ...], data: DataTable
         wanted = ", or ".join(" and ".join(f"--{name}" for name in choice) for choice in sources)
         shown = " and ".join(f"--{name}" for name in given) or "nothing"
         raise SettingError(f"{task} learns from {wanted}, and was given {shown}; name those files")
+    _check_weights(data, given[0])
     for part in ("valid", "test"):
         pair = [getattr(data, f"{part}_{side}") for side in ("source", "target")]
         if (pair[0] is None) != (pair[1] is None):
@@ -69,6 +72,16 @@ def check_files(task: str, sources: tuple[tuple[str, ...], ...], data: DataTable
     for name in (*_GIVEN, *_PARTS):
         if getattr(data, name) is not None:
             find_files(getattr(data, name))
+
+
+def _check_weights(data: DataTable, name: str) -> None:
+    files = getattr(data, name)
+    entries = 1 if isinstance(files, str) else len(files)
+    if data.weights is not None and len(data.weights) != entries:
+        raise SettingError(
+            f"weights ({', '.join(f'{weight:g}' for weight in data.weights)}) must be a number for each of "
+            f"the {entries} entries of {name}; add or remove some"
+        )
 
 
 def parallel(data: DataTable, folder: Path | None = None) -> Corpora:
@@ -118,7 +131,16 @@ def absolute(files: Files) -> Files:
 
 def data_files(data: DataTable) -> list[Path]:
     """Every file that the table names."""
-    named = (getattr(data, name) for name in (*_GIVEN, *_PARTS))
+    return _files(data, (*_GIVEN, *_PARTS))
+
+
+def training_files(data: DataTable) -> list[Path]:
+    """The files of the training text."""
+    return _files(data, _GIVEN)
+
+
+def _files(data: DataTable, names: Iterable[str]) -> list[Path]:
+    named = (getattr(data, name) for name in names)
     return [path for files in named if files is not None for path in find_files(files)]
 
 
@@ -159,7 +181,9 @@ def _lines(data: DataTable, part: str) -> PlainText | None:
 
 def _filters(data: DataTable, part: str) -> Filters:
     """Validation and test text is not filtered by the filters of the training text."""
-    return data.filters if part == "train" else Filters(bad=data.filters.bad)
+    if part == "train":
+        return data.filters
+    return Filters(bad=data.filters.bad, longest_line=data.filters.longest_line)
 
 
 def _with_held_out(parts: Mapping[str, Corpus | None], data: DataTable, folder: Path | None) -> Corpora:
@@ -175,7 +199,7 @@ def _with_held_out(parts: Mapping[str, Corpus | None], data: DataTable, folder: 
 
 def _split(corpus: Corpus, data: DataTable, folder: Path | None) -> ValidationSplit:
     """The split stored in a run, the rule of older runs without a stored split, or a new split."""
-    if folder is not None and (folder / HELD_OUT).is_file():
+    if folder is not None and (folder / HELD_OUT).exists():
         return _read_split(folder / HELD_OUT)
     is_earlier = folder is not None and (folder / LABELS).is_file()
     choose = ValidationSplit.choose_format_1 if is_earlier else ValidationSplit.choose
@@ -184,7 +208,7 @@ def _split(corpus: Corpus, data: DataTable, folder: Path | None) -> ValidationSp
 
 def _read_split(path: Path) -> ValidationSplit:
     try:
-        return ValidationSplit.from_dict(json.loads(path.read_bytes()))
+        return ValidationSplit.from_dict(json.loads(read_regular(path, LARGEST)))
     except (OSError, ValueError, TypeError, LookupError, RecursionError):
         raise DataError(f"{path} is damaged; restore it, or begin a new run") from None
 

@@ -11,10 +11,9 @@ from regard.errors import UsageError
 from regard.inference.rescoring.building import build_datastore, tune_datastore
 from regard.inference.rescoring.datastore import CONFIG, Datastore, KnnParameters
 from regard.inference.translator import Translator
-from regard.runs.corpora import Corpora, check_files, parallel
+from regard.runs.corpora import Corpora, check_files
 from regard.runs.run_folder import data_as_read_by, run_of
-from regard.runs.tasks.registry import load_trained
-from regard.runs.tasks.translation import TranslationTask
+from regard.runs.tasks.registry import TASKS, load_trained
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,10 @@ def make_datastore(
     """
     KnnParameters.read(parameters or {})  # raises before the work
     trained = load_trained(model, device)
-    if trained.task != "translation":
+    if not TASKS.find(trained.task).is_translation:
         raise UsageError(f"{model} is for {trained.task}; a datastore needs a model that translates")
     folder = _check_free(_folder(Path(model), out))
-    corpora = _corpora(Path(model), files or {})
+    corpora = _corpora(Path(model), trained.task, files or {})
     module: Any = trained.module
     translator = Translator(module, trained.words.tokenizers)
     pairs = list(corpora.train)
@@ -85,11 +84,11 @@ def _check_free(folder: Path) -> Path:
     return folder
 
 
-def _corpora(model: Path, files: dict[str, Any]) -> Corpora:
+def _corpora(model: Path, task: str, files: dict[str, Any]) -> Corpora:
     """The files given, or those of the model's run with its split."""
     run = run_of(model)
     if run is None and not files:
         raise UsageError(f"{model} belongs to no run; name the files with --source and --target")
     data = data_as_read_by(run, files) if files or run is None else run.recipe().data
-    check_files("translation", TranslationTask.sources, data)
-    return parallel(data, run.text if run and not files else None)
+    check_files(task, TASKS.find(task).sources, data)
+    return TASKS.find(task).corpora(data, run.text if run and not files else None)

@@ -15,7 +15,7 @@ from regard.runs.run_folder import READING, data_as_read_by, run_of
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.registry import TASKS, load_trained, measure
 from regard.runs.tasks.task import Trained
-from regard.runs.tasks.translation import TranslationTask, translate
+from regard.runs.tasks.translation import translate
 from regard.text.corpus import Pair, ParallelText, Report
 from regard.text.encoding import TOO_MANY_TOKENS
 from regard.text.lines import one_line
@@ -114,7 +114,8 @@ def evaluate(
     """
     options = options or ScoringOptions()
     first = load_trained(model, options.device)
-    if first.task != "translation" and replace(options, device=ScoringOptions.device) != ScoringOptions():
+    is_translation = TASKS.find(first.task).is_translation
+    if not is_translation and replace(options, device=ScoringOptions.device) != ScoringOptions():
         raise UsageError(
             f"{model} is for {first.task}, and beams, length penalty, channel weight, datastore and "
             "tokenize are for translations; leave them out"
@@ -130,7 +131,7 @@ def evaluate(
             f"{model} is for {first.task} and {against} for {second.task}; compare two of one kind"
         )
     evaluations.append(_evaluate(str(against), second, examples, replace(options, datastore=None)))
-    if first.task != "translation":
+    if not is_translation:
         return EvaluationReport(evaluations)
     return EvaluationReport(evaluations, _compare(evaluations, examples.lines, options))
 
@@ -197,8 +198,7 @@ def _evaluate(name: str, trained: Trained, text: _Text, options: ScoringOptions)
         shortened=data.report.shortened.count,
         unit=task.unit,
     )
-    is_translation = isinstance(task, TranslationTask)
-    return _translated(evaluation, trained, text, options) if is_translation else evaluation
+    return _translated(evaluation, trained, text, options) if task.is_translation else evaluation
 
 
 def _skipped(report: Report) -> dict[str, int]:

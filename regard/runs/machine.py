@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import platform
 import sys
+import time
 from importlib.metadata import version
 from typing import Any
 
 import torch
 
+from regard import ranks
 from regard.engine.device import find_device
 from regard.runs.tables import TrainingTable
+
+WORTH_HALF = 1.2  # times as fast as float32; a matrix product gains more than a whole step
 
 
 def settle(training: TrainingTable) -> TrainingTable:
@@ -18,6 +22,38 @@ def settle(training: TrainingTable) -> TrainingTable:
     if training.threads:
         torch.set_num_threads(training.threads)
     return training.changed(threads=torch.get_num_threads(), device=find_device(training.device))
+
+
+def with_precision(training: TrainingTable, is_given: bool = True) -> tuple[TrainingTable, list[str]]:
+    """`auto` replaced by the faster precision, and a line about bfloat16 where it was asked for.
+
+    With `minutes`, a precision that is not given is chosen as with `auto`.
+    """
+    if training.minutes is not None and not is_given:
+        training = training.changed(precision="auto")
+    if training.precision == "float32":
+        return training, []
+    ratio = ranks.share(half_speed(training.device))
+    speed = f"bfloat16 computes {ratio:.2g} times as fast as float32 here"
+    if training.precision == "auto":
+        chosen = "bfloat16" if ratio >= WORTH_HALF else "float32"
+        return training.changed(precision=chosen), [f"precision {chosen}: {speed}"]
+    is_slow = ratio < 1
+    return training, [f"{speed}; set training.precision to float32"] if is_slow else []
+
+
+def half_speed(device: str, side: int = 512) -> float:
+    """The speed of a matrix product in bfloat16, in times of that in float32."""
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.ones(side, side, device=device, dtype=dtype)
+        times = []
+        for _ in range(4):
+            start = time.perf_counter()
+            (matrix @ matrix)[0, 0].item()
+            times.append(time.perf_counter() - start)
+        seconds[dtype] = min(times)
+    return seconds[torch.float32] / seconds[torch.bfloat16]
 
 
 def facts(training: TrainingTable) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from regard.checkpoints.format1 import read_event
-from regard.errors import TrainingError
+from regard.errors import DataError, TrainingError
+from regard.opener import open_regular, read_regular
 from regard.training.events import Event, Finished, Resumed, Saved, Saving, StepDone, Validated
 
 _NAMES = {
@@ -27,6 +28,7 @@ _NAMES = {
     Resumed: "resumed",
     Finished: "finished",
 }
+LARGEST = 1 << 31  # bytes of the file
 PATIENCE = 1.0  # seconds that steps may wait before others can read them
 
 
@@ -72,6 +74,8 @@ class MetricsFile:
     def _open(self) -> TextIO:
         if self._resumed is not None:
             _replace(self.path, [*_lines_up_to(self.path, self._resumed), _line(self._resumed)])
+        if self.path.exists():
+            open_regular(self.path).close()  # a pipe would wait for a reader
         self._file = self.path.open("w" if self._anew else "a", encoding="utf-8", buffering=1 << 16)
         return self._file
 
@@ -79,9 +83,13 @@ class MetricsFile:
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Every event in order; an incomplete last line is skipped."""
     events: list[dict[str, Any]] = []
-    if not path.is_file():
+    if not path.exists():
         return events
-    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+    try:
+        text = read_regular(path, LARGEST).decode("utf-8", "replace")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    for line in text.split("\n"):
         try:
             event = json.loads(line)
         except ValueError:

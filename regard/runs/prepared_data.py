@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from regard.checkpoints.folder import ModelFolder, load_weights, read_folder
+import numpy as np
+
+from regard.checkpoints.folder import ModelFolder, load_weights
+from regard.checkpoints.reading import read_model
 from regard.errors import CheckpointError, DataError, SettingError
 from regard.inference.loading import model_folder
+from regard.model.config import ModelConfig
 from regard.model.transformer import Transformer, build_model
 from regard.runs.corpora import LABELS, Corpora, check_files
 from regard.runs.recipe import Recipe, find_task
 from regard.runs.tasks.task import EvaluationData, Task, Vocabularies
 from regard.runs.text_folder import TextFolder, key_of
+from regard.text.augment.bidirectional import Bidirectional
+from regard.text.augment.bpe_dropout import BPEDropout
+from regard.text.augment.word_dropout import WordDropout
+from regard.text.batches import Batches
 from regard.text.token_files import Data
-from regard.text.tokenizer import Tokenizer
+from regard.text.tokenizer import Tokenizer, Tokenizers
+from regard.training.objectives import Objective
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,10 @@ class PreparedData:
     valid: EvaluationData
     context: int
 
+    def keys(self) -> tuple[int, str, str]:
+        """What `gather_again` needs to open the same data: the context and the keys of the token files."""
+        return self.context, key_of(self.train.identity), key_of(self.valid.data.identity)
+
     def summary(self) -> list[str]:
         """A summary of what was read."""
         runs_on = bool(self.valid.characters)
@@ -34,7 +48,16 @@ class PreparedData:
         lines = [f"{name}: {_in_words(data, runs_on)}" for name, data in parts.items()]
         sizes = " and ".join(f"{size:,}" for size in sorted({side.vocabulary for side in self._sides()}))
         labels = f"; labels {', '.join(self.words.labels)}" if self.words.labels else ""
-        return [*lines, f"vocabulary {sizes}{labels}"]
+        if unseen := self._unseen_labels():
+            labels += f"; {', '.join(unseen)} only in validation, so never predicted"
+        pairs = zip(self.train.weights, self.train.report.tokens, strict=False)
+        weights = ", ".join(f"{weight:g} x {tokens:,} tokens" for weight, tokens in pairs)
+        return [*lines, *([f"an epoch: {weights}"] if weights else []), f"vocabulary {sizes}{labels}"]
+
+    def _unseen_labels(self) -> list[str]:
+        """The labels without an example in training."""
+        known = set(np.unique(self.train["label"].ids).tolist()) if self.words.labels else ()
+        return [label for number, label in enumerate(self.words.labels) if number not in known]
 
     def _sides(self) -> tuple[Tokenizer, Tokenizer]:
         return (self.words.tokenizers.source, self.words.tokenizers.target)
@@ -49,7 +72,7 @@ def gather(recipe: Recipe, folder: Path | None = None) -> PreparedData:
     text = None if folder is None else TextFolder(folder)
     words = _words(task, corpora, recipe, text, start)
     context = start.config.context if start else recipe.model_config(**task.sizes(words)).context
-    train = _encoded("training", task, corpora.train, words, context, text)
+    train = _encoded("training", task, corpora.train, words, context, text).weighted(recipe.data.weights)
     held = _held(task, corpora, words, context, text)
     return PreparedData(words, train, held.limited(recipe.validation.sentences), context)
 
@@ -64,25 +87,32 @@ def gather_again(recipe: Recipe, folder: Path, context: int, train: str, valid: 
     words = text.words()
     if words is None:
         raise DataError(f"{folder} has lost its {LABELS}; start a new run")
-    data = text.part(train, recipe, context) or _rebuilt(recipe, words, context, text, train)
+    encoded = text.part(train, recipe, context) or _rebuilt(recipe, words, context, text, train)
     part = None if valid is None else text.part(valid, recipe, context)
     if part is None:
         held = _held(task, task.corpora(recipe.data, folder), words, context, text)
     else:
         held = text.validation(part, recipe, words)
+    data = encoded.weighted(recipe.data.weights)
     return PreparedData(words, data, held.limited(recipe.validation.sentences), context)
 
 
-def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
-    """A new model of the recipe's shape, or the one of init_from, with a new head if needed."""
+def make_model(recipe: Recipe, words: Vocabularies, config: ModelConfig | None = None) -> Transformer:
+    """A new model of the recipe's shape, or the one of init_from, with a new head if needed.
+
+    With a config it is a model for the weights of a checkpoint.
+    """
+    if config is not None:
+        return build_model(config)
     task = find_task(recipe.task)
     sizes = task.sizes(words)
     start = read_start(recipe)
     if start is None:
         return build_model(recipe.model_config(**sizes))
     changes = {key: value for key, value in recipe.model.items() if key != "init_from"}
-    config = start.config.changed(**{**changes, "family": task.family, "output": task.output, **sizes})
-    model = build_model(config)
+    model = build_model(
+        start.config.changed(**{**changes, "family": task.family, "output": task.output, **sizes})
+    )
     try:
         load_weights(model, start.weights, None if _same_head(start, recipe, words) else "head.")
     except CheckpointError as error:
@@ -90,11 +120,39 @@ def make_model(recipe: Recipe, words: Vocabularies) -> Transformer:
     return model
 
 
+def training_objective(recipe: Recipe, material: PreparedData, model: Transformer) -> Objective:
+    """The model with the loss of training."""
+    training, task = recipe.training, find_task(recipe.task)
+    objective: Any = task.objective(model, training.label_smoothing, training.r_drop)
+    if training.class_weights == "balanced":
+        labels = material.train["label"].ids
+        counts = np.bincount(labels, material.train.draws, minlength=len(material.words.labels))
+        weights = counts.sum() / (len(counts) * np.where(counts, counts, 1))
+        objective.loss = replace(objective.loss, class_weights=tuple(weights.tolist()))
+    return objective
+
+
+def training_batches(recipe: Recipe, material: PreparedData) -> Batches:
+    """The batches of training, augmented."""
+    training, augment, words = recipe.training, recipe.augment, material.words
+    batches = find_task(recipe.task).batches(
+        material.train, words, material.context, training.step_tokens, training.seed
+    )
+    longest, epochs = material.context - 1, augment.bpe_dropout_epochs
+    return batches.augmented(
+        [
+            BPEDropout(augment.bpe_dropout, words.tokenizers, longest, training.seed, epochs),
+            Bidirectional(augment.bidirectional_epochs, words.tokenizers),
+            WordDropout(augment.word_dropout, words.tokenizers, training.seed),
+        ]
+    )
+
+
 def read_start(recipe: Recipe) -> ModelFolder | None:
     """The checked model folder of init_from, or None."""
     if recipe.starts_from is None:
         return None
-    start = read_folder(model_folder(recipe.starts_from))
+    start = read_model(model_folder(recipe.starts_from))
     start.check_weights()
     wanted = find_task(recipe.task).family
     if start.config.family != wanted:
@@ -117,11 +175,19 @@ def _words(
     """The tokenizers of the run, else those of init_from, else new ones."""
     if text is not None and (known := text.words()) is not None:
         return known
-    learned = start.tokenizers() if start else task.train_tokenizers(corpora.train, recipe.tokenizer)
-    words = Vocabularies(learned, task.labels(corpora.train))
+    labelled = corpora.train if corpora.valid_is_held_out else chain(corpora.train, corpora.valid)
+    words = Vocabularies(_tokenizers(task, corpora, recipe, start), task.labels(labelled))
     if text is not None:
         text.write_words(words, corpora.split)
     return words
+
+
+def _tokenizers(task: Task, corpora: Corpora, recipe: Recipe, start: ModelFolder | None) -> Tokenizers:
+    if start is not None:
+        return start.tokenizers()
+    if recipe.tokenizer.init_from is not None:
+        return read_model(model_folder(recipe.tokenizer.init_from)).tokenizers()
+    return task.train_tokenizers(corpora.train, recipe.tokenizer)
 
 
 def _encoded(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from regard.checkpoints.format1 import FORMAT, check_format, read_recipe
-from regard.errors import SettingError, UnknownName, nearest
+from regard.errors import SettingError, nearest
 from regard.model.config import SIZES, ModelConfig
+from regard.runs.recipe_files import find_recipe
+from regard.runs.sizing import SHAPE, shapes
 from regard.runs.tables import (
     MODEL_KEYS,
     AugmentTable,
@@ -23,6 +25,7 @@ from regard.settings import Settings
 from regard.training.settings import (
     AveragingSettings,
     CheckpointSettings,
+    DistributedSettings,
     LoopSettings,
     OptimizerSettings,
     ScheduleSettings,
@@ -33,35 +36,14 @@ from regard.training.settings import (
 if TYPE_CHECKING:
     from regard.runs.tasks.task import Task
 
-FOLDER = Path(__file__).parent / "recipes"
-
-
-def recipes() -> dict[str, str]:
-    """The recipes that ship with Regard, each with the first line of its file."""
-    return {path.stem: _first_line(path) for path in sorted(FOLDER.glob("*.toml"))}
-
-
-def find_recipe(name: str | Path) -> Path:
-    """The file of a recipe by its name; a path that ends in .toml is returned as it is."""
-    if Path(name).suffix == ".toml":
-        return Path(name)
-    path = FOLDER / f"{name}.toml"
-    if not path.is_file():
-        raise UnknownName(
-            f"unknown recipe {str(name)!r}; {nearest(str(name), recipes())}; a file of your own ends in .toml"
-        )
-    return path
-
-
-def _first_line(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        return file.readline().removeprefix("#").strip()
-
-
+PUBLISHED = ("paper-base", "paper-big")  # their settings are those of a paper; `minutes` changes their length
 # Settings of ModelConfig that follow from task, tokenizer and labels.
 DECIDED = ("family", "output", "vocabulary", "target_vocabulary", "classes", "vectors")
+TOKENIZER_FROM = "tokenizer.init_from"
 # Settings of ModelConfig that may differ from those of the model that training starts with.
 TUNABLE = ("dropout", "attention_dropout", "pooling")
+# Given settings that the other numbers of a size have to fit.
+_SIZING = (*(f"model.{key}" for key in SHAPE), "architecture.key_value_heads")
 ARCHITECTURE_KEYS = tuple(key for key in ModelConfig.model_fields if key not in (*MODEL_KEYS, *DECIDED))
 
 
@@ -91,11 +73,25 @@ class Recipe:
     augment: AugmentTable
     checkpoints: CheckpointSettings
     validation: ValidationTable
+    distributed: DistributedSettings
+    # Settings given for this run, and those of a person's own file, as "training.steps";
+    # `training.minutes` chooses the others.
+    given: frozenset[str] = field(default=frozenset(), compare=False)
+    kept: frozenset[str] = field(default=frozenset(), compare=False)
 
     @classmethod
     def load(cls, name: str | Path, changes: dict[str, Any] | None = None) -> Recipe:
         """A recipe that ships with Regard, by name, or any TOML file, with some settings replaced."""
-        return cls.read(_with_changes(read_toml(find_recipe(name)), changes or {}))
+        path, changes = find_recipe(name), changes or {}
+        file = read_toml(path.resolve() if path.is_symlink() else path)
+        for level in (file, changes):
+            _check_length(level)
+        is_kept = Path(name).suffix == ".toml" or name in PUBLISHED
+        given, kept = names_of(changes), names_of(file) if is_kept else frozenset()
+        for level in (given, kept):
+            _check_tokenizer(level)
+        values = _with_fitting_size(_with_changes(file, changes), given | kept)
+        return replace(cls.read(values), given=given, kept=kept)
 
     @classmethod
     def stored(cls, path: Path) -> Recipe:
@@ -128,7 +124,7 @@ class Recipe:
 
     def check(self) -> None:
         """Refuse unknown names, and settings that do not go with the task or with each other."""
-        for table in (self.tokenizer, self.optimizer, self.schedule, self.averaging):
+        for table in (self.tokenizer, self.optimizer, self.schedule, self.averaging, self.distributed):
             table.check_names()
         self.trainer_settings()
         self._check_task()
@@ -138,6 +134,8 @@ class Recipe:
         for name, value in self.augment.model_dump().items():
             if value and name not in task.augmentations:
                 raise SettingError(f"[augment] {name} is not for {self.task}; set it to 0")
+        if self.training.class_weights != "none" and task.output != "classes":
+            raise SettingError(f"[training] class_weights is not for {self.task}; set it to none")
         if self.augment.bpe_dropout_epochs and not self.augment.bpe_dropout:
             raise SettingError(
                 "[augment] bpe_dropout_epochs needs bpe_dropout above 0; set bpe_dropout, or set it to 0"
@@ -157,6 +155,8 @@ class Recipe:
     def trainer_settings(self) -> TrainingSettings:
         """The settings that the Trainer reads."""
         loop = self.training.model_dump(include=set(LoopSettings.model_fields))
+        if loop["precision"] == "auto":  # a run replaces it by what it has measured
+            loop["precision"] = "float32"
         validation = self.validation.model_dump(include=set(ValidationSchedule.model_fields))
         return TrainingSettings(
             **loop,
@@ -165,16 +165,19 @@ class Recipe:
             averaging=self.averaging,
             checkpoints=self.checkpoints,
             validation=ValidationSchedule(**validation),
+            distributed=self.distributed,
         )
 
     def values(self) -> dict[str, Any]:
         """Every setting with its value, as `read` takes them."""
         values: dict[str, Any] = {"format": FORMAT, "task": self.task}
-        for name in (field.name for field in fields(self)):
+        for name in (each.name for each in fields(self)):
             if name == "model":
                 values["model"], values["architecture"] = self._model_tables()
             elif name in TABLES and not (name == "tokenizer" and self.starts_from):
                 values[name] = _plain(getattr(self, name))
+        if self.tokenizer.init_from is not None:
+            values["tokenizer"] = {"init_from": self.tokenizer.init_from}
         return values
 
     def to_toml(self) -> str:
@@ -183,7 +186,11 @@ class Recipe:
 
     def changed(self, changes: dict[str, Any]) -> Recipe:
         """A copy with some settings replaced, checked as a whole."""
-        return Recipe.read(merged(self.values(), changes))
+        return replace(Recipe.read(merged(self.values(), changes)), given=self.given, kept=self.kept)
+
+    def is_given(self, name: str) -> bool:
+        """Whether a setting was given for this run, or in a person's own file."""
+        return name in self.given | self.kept
 
     @property
     def starts_from(self) -> Path | None:
@@ -209,9 +216,35 @@ class Recipe:
         )
 
 
+_NO_TABLES = ("task", "model", "given", "kept")
 TABLES: dict[str, type[Settings]] = {
-    name: owner for name, owner in get_type_hints(Recipe).items() if name not in ("task", "model")
+    name: owner for name, owner in get_type_hints(Recipe).items() if name not in _NO_TABLES
 }
+
+
+def names_of(values: dict[str, Any]) -> frozenset[str]:
+    """The settings of parsed tables by name: {"training.steps", "model.width"}."""
+    tables = {name: table for name, table in values.items() if isinstance(table, dict)}
+    return frozenset(f"{name}.{key}" for name, table in tables.items() for key in table)
+
+
+def _check_length(values: dict[str, Any]) -> None:
+    training = values.get("training", {})
+    if isinstance(training, dict) and {"steps", "minutes"} <= training.keys():
+        raise SettingError(
+            f"steps ({training['steps']}) and minutes ({training['minutes']}) both set the length of "
+            "training; leave one of them out"
+        )
+
+
+def _check_tokenizer(names: frozenset[str]) -> None:
+    """Refuse settings of a new tokenizer beside a folder that has one."""
+    others = sorted(name for name in names if name.startswith("tokenizer.") and name != TOKENIZER_FROM)
+    if TOKENIZER_FROM in names and others:
+        raise SettingError(
+            f"{others[0]} is for a new tokenizer, and {TOKENIZER_FROM} names one that is used as it is; "
+            "leave one of them out"
+        )
 
 
 def _with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -224,9 +257,41 @@ def _with_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
             own = {key: value for key, value in values.get(table, {}).items() if key in TUNABLE}
             result[table] = merged(own, changes.get(table, {}))
         result["tokenizer"] = changes.get("tokenizer", {})
+    if "init_from" in given.get("tokenizer", {}):
+        result["tokenizer"] = given["tokenizer"]
+    if "size" in given.get("model", {}):  # its numbers are in place of the file's
+        _remove_size(result, given)
+    if "steps" in given.get("training", {}):
+        result["training"].pop("minutes", None)  # the file's
     if "steps" in given.get("training", {}) and "warmup_steps" not in given.get("schedule", {}):
         result["schedule"] = _with_shorter_warmup(result.get("schedule", {}), result["training"]["steps"])
     return result
+
+
+def _remove_size(values: dict[str, Any], given: dict[str, Any]) -> None:
+    """Remove the numbers of a model that the given size replaces, and that were not given beside it."""
+    named = SIZES.get(given["model"]["size"], {})
+    for table in ("model", "architecture"):
+        beside = given.get(table, {})
+        kept = {
+            key: value
+            for key, value in values.get(table, {}).items()
+            if key in beside or key not in (*SHAPE, *named)
+        }
+        values[table] = kept
+
+
+def _with_fitting_size(values: dict[str, Any], given: frozenset[str]) -> dict[str, Any]:
+    """With `minutes` and some numbers of a size given: others that fit them, since all are chosen later."""
+    pairs = ((name, *name.split(".")) for name in given if name in _SIZING)
+    known, names = {name: values[table][key] for name, table, key in pairs}, names_of(values)
+    if not known or "training.minutes" not in names or names & {"model.size", "model.init_from"}:
+        return values
+    if any(type(value) is not int or value < 1 for value in known.values()):
+        return values  # refused when the table is read
+    model = values.get("model", {})
+    shape = shapes(find_task(values.get("task", "")).rules, known)[0]
+    return {**values, "model": {**model, **vars(shape)}}
 
 
 def _with_shorter_warmup(schedule: dict[str, Any], steps: Any) -> dict[str, Any]:

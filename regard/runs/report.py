@@ -126,7 +126,7 @@ def _reading(facts: dict[str, Any]) -> str:
         rows.append((part, "kept", f"{report['kept']:,} of {report['read']:,}", ""))
         for reason, mentions in {**report["skipped"], "shortened": report["shortened"]}.items():
             if mentions["count"]:
-                places = ", ".join(f"{Path(file).name}:{line}" for file, line in mentions["places"])
+                places = ", ".join(f"{Path(file).name}:{line}" for file, line, *_ in mentions["places"])
                 rows.append((part, reason, f"{mentions['count']:,}", places))
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
     head = "".join(f"<th>{name}</th>" for name in ("part", "lines", "count", "first places"))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from regard.background import module_command
 from regard.checkpoints.untrusted_files import MappedWeights, read_json
 from regard.errors import SettingError, TrainingError
 from regard.runs.recipe import Recipe
@@ -142,7 +142,7 @@ def _write_recipe(
 
 def _run(file: Path, folder: Path, name: str, ending: tuple[str, ...] = (), expected: int = 0) -> None:
     """One process of a run; ending it otherwise than expected is a failure."""
-    command = [sys.executable, "-m", "regard.runs.crash_probe", file, folder / name, folder / f"{name}.trace"]
+    command = [*module_command("regard.runs.crash_probe"), file, folder / name, folder / f"{name}.trace"]
     done = subprocess.run([*map(str, command), *ending], capture_output=True, text=True, encoding="utf-8")
     if done.returncode != expected:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]

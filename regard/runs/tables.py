@@ -27,11 +27,15 @@ class DataTable(Settings):
     target: Files = None
     """Their translations, line by line."""
     tsv: Files = None
-    """Sentences and translations in one table, in place of `source` and `target`: TSV, CSV or JSONL."""
+    """Sentences and translations in one table, in place of `source` and `target`.
+
+    Tables are TSV, CSV, JSONL, Parquet or Arrow files. A folder of Parquet files, or one that `datasets` of
+    Hugging Face has saved, is one table. These need pyarrow: `pip install 'regard[parquet]'`.
+    """
     text: Files = None
     """Plain text, for `language-modeling` and `masked-language-modeling`."""
     labelled: Files = None
-    """A table of texts and labels: TSV, CSV or JSONL."""
+    """A table of texts and labels, of the same kinds."""
     valid_source: Files = None
     """The source of the validation split. Without validation files, `validation_split` applies."""
     valid_target: Files = None
@@ -45,10 +49,13 @@ class DataTable(Settings):
     test: Files = None
     """The test split as a file of the kind of `tsv`, `text` or `labelled`."""
 
-    format: Literal["tsv", "csv", "jsonl"] | None = None
-    """What all tables are. Without it the ending of each file's name decides (.tsv, .csv, .jsonl)."""
+    format: Literal["tsv", "csv", "jsonl", "parquet", "arrow"] | None = None
+    """What all tables are. Without it the ending of each file's name decides (.tsv, .csv, .jsonl, ...)."""
     columns: tuple[int | str, int | str] = (0, 1)
-    """The columns of source and target in `tsv`: two numbers from 0, or two names from the first line."""
+    """The columns of source and target in `tsv`: two numbers from 0, or two names from the first line.
+
+    JSONL, Parquet and Arrow have names only; `translation.en` is the field `en` of the column `translation`.
+    """
     text_column: int | str = "text"
     """The column of the text in `labelled`: a number from 0, or a name from the first line."""
     label_column: int | str = "label"
@@ -69,8 +76,20 @@ class DataTable(Settings):
     """
     max_validation_examples: Annotated[int, Field(ge=1)] = 1000
     """Largest number of examples, copies included, in this split; it does not apply to running text."""
+    weights: tuple[Annotated[float, Field(gt=0, le=1000)], ...] | None = None
+    """How often an epoch has each example, by corpus: a number for each entry of the list of training files.
+
+    With `source = ["news.en", "talks.en"]` and `weights = [0.5, 3]` an epoch has half of the examples of
+    `news.en`, the next epoch the other half, and each epoch those of `talks.en` three times. The files of one
+    pattern have one weight. The validation split and the tokenizer are those of the text without weights.
+    """
     filters: Filters = Filters()
     """A table that says which training examples are left out."""
+
+    @field_validator("weights", mode="before")
+    @classmethod
+    def _numbers(cls, value: object) -> object:
+        return tuple(value) if isinstance(value, list) else value
 
     @field_validator("columns", mode="before")
     @classmethod
@@ -83,6 +102,8 @@ class DataTable(Settings):
 class TokenizerTable(Settings):
     """[tokenizer]: how text becomes ids. A tokenizer is trained on the training split only."""
 
+    init_from: str | None = None
+    """Folder of a model or a run whose tokenizer is used, in place of a new one with the settings below."""
     kind: Annotated[str, NamedIn("regard.text.tokenizer", "KINDS")] = "bpe"
     """The unit of a token: byte-level byte-pair encoding, whole words, or characters."""
     vocabulary: Annotated[int, Field(ge=2)] = 8000
@@ -120,6 +141,13 @@ MODEL_KEYS = ("layers", "width", "heads", "feed_forward_width", "context", "drop
 class TrainingTable(LoopSettings):
     """[training]: the length of training, its batches and its loss, and where it is computed."""
 
+    minutes: Annotated[float, Field(gt=0, le=1e6)] | None = None
+    """Time that the whole run may take, in place of `steps`.
+
+    The machine is measured, and model size, vocabulary, batch, steps, regularisation and validation interval
+    are chosen so that the run ends in that time. Settings that are given are kept. recipe.toml then has the
+    chosen numbers and no `minutes`.
+    """
     batch_tokens: Annotated[int, Field(ge=1, le=1 << 30)] | Annotated[float, Field(ge=1, le=1 << 30)] = 4096
     """Largest micro-batch in tokens, padding, start and end tokens included.
 
@@ -131,6 +159,12 @@ class TrainingTable(LoopSettings):
     """Weight of R-Drop (Liang et al. 2021): the divergence of two predictions with different dropout.
 
     It needs `model.dropout` above 0 and halves the number of texts per second.
+    """
+    class_weights: Literal["none", "balanced"] = "none"
+    """For `classification`: whether the loss of a rare label counts more.
+
+    `balanced` multiplies the loss of a text by texts / (labels x texts of its label), so that all labels have
+    the same total. Validation is not weighted.
     """
     threads: Annotated[int, Field(ge=0, le=4096)] = 0
     """Number of CPU threads; 0 takes torch's default. Another number can change results in the last bits."""
@@ -182,7 +216,8 @@ class ValidationTable(ValidationSchedule):
     monitor: str = "loss"
     """The metric by which the best checkpoint is chosen: `loss`, or another metric of the task.
 
-    `bleu` and `chrf` are for `translation`, `accuracy` for `masked-language-modeling` and `classification`.
+    `bleu` and `chrf` are for `translation`, `accuracy` for `masked-language-modeling` and `classification`,
+    `f1` (the mean over labels) for `classification`.
     """
     sentences: Annotated[int, Field(ge=0)] = 500
     """Largest number of validation sentences that are translated for BLEU and chrF; 0 translates none.
@@ -215,7 +250,7 @@ RESUMABLE: dict[str, tuple[str, ...]] = {
     "training": (*(name for name in MAY_CHANGE if "." not in name), "threads", "device"),
     **{
         table: tuple(name.partition(".")[2] for name in MAY_CHANGE if name.startswith(f"{table}."))
-        for table in ("optimizer", "schedule", "checkpoints")
+        for table in ("optimizer", "schedule", "checkpoints", "distributed")
     },
     "validation": tuple(ValidationTable.model_fields),
 }

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.runs.corpora import HELD_OUT, LABELS
+from regard.errors import DataError
+from regard.opener import read_regular
+from regard.runs.corpora import HELD_OUT, LABELS, LARGEST
 from regard.runs.recipe import Recipe, find_task
 from regard.runs.tasks.task import EvaluationData, Vocabularies
 from regard.text.corpus import Pair
@@ -37,9 +39,13 @@ class TextFolder:
 
     def words(self) -> Vocabularies | None:
         """Tokenizers and labels; None before they were written."""
-        if not (self.path / LABELS).is_file():
+        if not (self.path / LABELS).exists():
             return None
-        return Vocabularies(Tokenizers.load(self.path), tuple(json.loads((self.path / LABELS).read_bytes())))
+        try:
+            labels = tuple(json.loads(read_regular(self.path / LABELS, LARGEST)))
+        except (OSError, ValueError, TypeError, RecursionError):
+            raise DataError(f"{self.path / LABELS} is damaged; start a new run") from None
+        return Vocabularies(Tokenizers.load(self.path), labels)
 
     def write_words(self, words: Vocabularies, split: ValidationSplit | None) -> None:
         """Write tokenizers, labels and the split; labels come last, so a folder with labels is complete."""
@@ -69,12 +75,14 @@ class TextFolder:
             "characters": held.characters,
             "examples": [list(example) for example in held.examples],
         }
-        (self.path / VALIDATION).write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
+        beside = self.path / f".{VALIDATION}.new"  # what is there may be a pipe
+        beside.write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
+        beside.replace(self.path / VALIDATION)
 
     def validation(self, data: Data, recipe: Recipe, words: Vocabularies) -> EvaluationData:
         """The validation part with its text; an older run has its text only in its data files."""
         try:
-            stored = json.loads((self.path / VALIDATION).read_bytes())
+            stored = json.loads(read_regular(self.path / VALIDATION, LARGEST))
             if stored["key"] == key_of(data.identity):
                 return EvaluationData(
                     data, [Pair(*texts) for texts in stored["examples"]], int(stored["characters"])

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import SettingError
+from regard.opener import read_regular
 
 NONE = "none"
+LARGEST = 1 << 20  # bytes of a file
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A parsed TOML file; an error is one line."""
+    """A parsed TOML file; an error is one line. Links are not followed."""
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
+        return tomllib.loads(read_regular(path, LARGEST).decode("utf-8"))
     except OSError as error:
         raise SettingError(f"cannot read {path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

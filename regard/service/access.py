@@ -54,6 +54,18 @@ class Token:
         return time.monotonic() < self._tickets.pop(given, 0.0)
 
 
+@dataclass(frozen=True)
+class LocalAccess:
+    """Callers of this machine; with a token, those that have it."""
+
+    token: Token | None = None
+
+    def check(self, scope: Scope) -> Response | None:
+        """Raise for a foreign caller, or give the response to a request without the token."""
+        check_caller(Headers(scope=scope))
+        return None if self.token is None else check_token(self.token, scope)
+
+
 def check_caller(headers: Headers) -> None:
     """Raise for a foreign Host or a foreign Origin."""
     host, origin = headers.get("host", ""), headers.get("origin")

@@ -8,20 +8,32 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.errors import RegardError, UsageError
-from regard.service.access import Token, check_caller, check_token
-from regard.service.http_errors import HeadTooLarge, RequestError, TooLarge, TooSlow
+from regard.errors import DataError, RegardError, UsageError
+from regard.service.access import LocalAccess
+from regard.service.http_errors import (
+    HeadTooLarge,
+    Internal,
+    Malformed,
+    NotReady,
+    RequestError,
+    TooLarge,
+    TooSlow,
+)
+from regard.service.requests import first_error
 
 log = logging.getLogger("regard.service")
+
+Body = TypeVar("Body", bound=BaseModel)
 
 LARGEST_BODY = 1_000_000
 BODY_SECONDS = 20.0
@@ -38,14 +50,34 @@ HEADERS = {
 }
 
 
+class Access(Protocol):
+    """Decides who may send a request."""
+
+    def check(self, scope: Scope) -> Response | None:
+        """None if the request may be answered, or the response that is sent instead; raise to refuse it."""
+        ...
+
+
+# The body of an error response, from the path of the request and the error.
+ErrorForm = Callable[[str, RequestError], dict[str, Any]]
+
+
+def plain_form(path: str, error: RequestError) -> dict[str, Any]:
+    """The errors of the studio."""
+    return error.as_dict()
+
+
 def make_app(
     start: Callable[[], None] = lambda: None,
     stop: Callable[[], None] = lambda: None,
-    token: Token | None = None,
+    access: Access | None = None,
+    form: ErrorForm = plain_form,
+    not_found: str = "not found; start at /studio",
 ) -> FastAPI:
     """An application without routes; `start` and `stop` are called at startup and shutdown.
 
-    With a token, only requests that have it are answered.
+    `access` decides who may send requests, by default every caller of this machine. `form` gives the bodies
+    of error responses, and `not_found` is the message for an unknown path.
     """
 
     @asynccontextmanager
@@ -55,7 +87,8 @@ def make_app(
         stop()
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
-    app.add_middleware(Guard, token=token)
+    app.state.error_form, app.state.not_found = form, not_found
+    app.add_middleware(Guard, access=access or LocalAccess(), form=form)
     app.add_exception_handler(RegardError, _request_error)
     app.add_exception_handler(HTTPException, _route_error)
     app.add_exception_handler(RequestValidationError, _address_error)
@@ -65,8 +98,8 @@ def make_app(
 class Guard:
     """Middleware: checks the caller, adds the headers, and reports internal errors without details."""
 
-    def __init__(self, app: ASGIApp, token: Token | None = None):
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, access: Access, form: ErrorForm = plain_form):
+        self.app, self.access, self.form = app, access, form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -79,24 +112,26 @@ class Guard:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
-                MutableHeaders(scope=message).update(HEADERS)
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         try:
-            check_caller(Headers(scope=scope))
             check_size(scope)
-            instead = check_token(self.token, scope) if self.token is not None else None
+            instead = self.access.check(scope)
             await (instead or self.app)(scope, receive, send_guarded)
         except ClientDisconnect:
             pass
         except RequestError as error:
-            await json_response(error.as_dict(), error.status, error.headers)(scope, receive, send_guarded)
-        except Exception:
-            log.exception("a request failed")
+            body = self.form(scope["path"], error)
+            await json_response(body, error.status, error.headers)(scope, receive, send_guarded)
+        except Exception as error:
+            public = public_error(error)
             if has_started:
                 raise
-            body = {"error": "an internal error occurred; see the terminal"}
-            await json_response(body, 500)(scope, receive, send_guarded)
+            body = self.form(scope["path"], public)
+            await json_response(body, public.status)(scope, receive, send_guarded)
 
 
 def check_size(scope: Scope) -> None:
@@ -159,22 +194,46 @@ def _too_large() -> TooLarge:
     return TooLarge(f"a request may have at most {LARGEST_BODY:,} bytes; send less")
 
 
+async def body_of(kind: type[Body], request: Request) -> Body:
+    """The body of a request, checked."""
+    try:
+        return kind.model_validate_json(await read_body(request))
+    except ValidationError as error:
+        place = error.errors(include_url=False, include_input=False)[0]["loc"]
+        raise Malformed(first_error(error), str(place[0])[:80] if place else None) from None
+
+
+def public_error(error: Exception) -> RequestError:
+    """An error as the client may see it; one whose message may have a path or is internal goes to the log."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, UsageError | DataError):
+        return RequestError(str(error))
+    if isinstance(error, RegardError):
+        log.warning("%s", error)
+        return NotReady("the model cannot process this request; see the terminal")
+    log.error("a request failed", exc_info=error)
+    return Internal("an internal error occurred; see the terminal")
+
+
+def _error_response(request: Request, error: RequestError) -> Response:
+    body = request.app.state.error_form(request.url.path, error)
+    return json_response(body, error.status, error.headers)
+
+
 # Error handlers are coroutines: functions would wait for a worker thread.
 async def _request_error(request: Request, error: Exception) -> Response:
-    """The response to a RegardError; messages that may contain paths go to the log instead."""
-    if isinstance(error, RequestError):
-        return json_response(error.as_dict(), error.status, error.headers)
-    if isinstance(error, UsageError):
-        return json_response({"error": str(error)}, 400)
-    log.warning("%s", error)
-    return json_response({"error": "the model cannot process this request; see the terminal"}, 503)
+    """The response to a RegardError."""
+    return _error_response(request, public_error(error))
 
 
 async def _route_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    messages = {404: "not found; start at /studio", 405: "method not allowed"}
-    message = messages.get(error.status_code, "the request failed")
-    return json_response({"error": message}, error.status_code)
+    messages = {404: request.app.state.not_found, 405: "method not allowed"}
+    refused = RequestError(messages.get(error.status_code, "the request failed"))
+    refused.status = error.status_code
+    body = request.app.state.error_form(request.url.path, refused)
+    return json_response(body, refused.status, error.headers)
 
 
 async def _address_error(request: Request, error: Exception) -> Response:
@@ -182,8 +241,9 @@ async def _address_error(request: Request, error: Exception) -> Response:
     first = error.errors()[0]
     name, message = first["loc"][-1], str(first["msg"])
     if first["type"] == "missing":
-        return json_response({"error": f"{name} is missing; add it to the address"}, 422)
-    if first["type"] == "greater_than_equal" and first["ctx"]["ge"] == 0:
+        message = f"{name} is missing; add it to the address"
+    elif first["type"] == "greater_than_equal" and first["ctx"]["ge"] == 0:
         message = f"{name} ({str(first['input'])[:20]}) must be 0 or more; count from 0"
-        return json_response({"error": message}, 422)
-    return json_response({"error": f"{name}: {message[:1].lower()}{message[1:]}"}, 422)
+    else:
+        message = f"{name}: {message[:1].lower()}{message[1:]}"
+    return _error_response(request, Malformed(message))

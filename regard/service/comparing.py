@@ -36,7 +36,7 @@ def compare(models: Models, traces: Traces, request: CompareRequest) -> dict[str
         for text in (request.first, request.second)
     )
     side = request.side or first.inspection.sides(first.inspection.kinds[0])[0].name
-    with first.lock():
+    with first.lock(), second.lock():
         both = Comparison(first.inspection, second.inspection)
         _check_partner(both, side, request.word)
         changes = both.changes(request.word, side)

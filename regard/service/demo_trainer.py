@@ -6,14 +6,12 @@ It prints its working folder and ends when its stdin is closed, that is, with th
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
+from regard.background import follow_parent
 from regard.demo.story.model_store import DemoFolder
 from regard.errors import RegardError
 
@@ -32,8 +30,7 @@ class ReportingFolder(DemoFolder):
 def train(argument: str) -> int:
     """Train the model that the JSON argument describes, and return the exit code."""
     values = json.loads(argument)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    Thread(target=_end_with_stdin, daemon=True).start()
+    follow_parent()
     from regard.demo.story.training import obtain
 
     try:
@@ -43,12 +40,6 @@ def train(argument: str) -> int:
         print("error:", error, file=sys.stderr)
         return error.exit_code
     return 0
-
-
-def _end_with_stdin() -> None:
-    while os.read(0, 1 << 16):  # not sys.stdin, whose lock this thread would hold at exit
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

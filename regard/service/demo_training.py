@@ -1,4 +1,4 @@
-"""Training of a demo model from the page, in its own process; progress is read from its metrics.
+"""Training of a demo model from the page, as a background job; progress is read from its metrics.
 
 Imports no torch.
 """
@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-import time
 from pathlib import Path
 from statistics import fmean
-from threading import Lock, Thread
 from typing import Any
 
+from regard.background import module_command
 from regard.demo.story.model_store import DemoFolder
-from regard.service.http_errors import Busy
+from regard.service.background_job import BackgroundJob
 from regard.service.metrics_reader import metrics_of
 from regard.service.training_progress import total_steps
 
-TRAINER = (sys.executable, "-m", "regard.service.demo_trainer")
+TRAINER = module_command("regard.service.demo_trainer")
 LATEST = 50  # steps over which the pace is averaged
-GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 
 
 class DemoTraining:
@@ -30,16 +26,13 @@ class DemoTraining:
 
     def __init__(self, demo_folder: DemoFolder):
         self._demo_folder = demo_folder
-        self._process: subprocess.Popen[str] | None = None
+        self._job = BackgroundJob()
         self._work: Path | None = None
-        self._begun = 0.0
-        self._is_cancelled = False
-        self._lock = Lock()
 
     @property
     def is_running(self) -> bool:
         """Whether the process runs."""
-        return self._process is not None and self._process.poll() is None
+        return self._job.is_running
 
     @property
     def run(self) -> Path | None:
@@ -51,36 +44,18 @@ class DemoTraining:
         demo_folder = self._demo_folder
         target = {"name": demo_folder.name, "path": str(demo_folder.path.absolute())}
         argument = json.dumps({**target, "settings": dict(demo_folder.settings), "pairs": demo_folder.pairs})
-        with self._lock:
-            if self.is_running:
-                raise Busy(f"{demo_folder.name} is already being trained; wait for it")
-            self._work, self._begun, self._is_cancelled = None, time.monotonic(), False
-            self._process = subprocess.Popen(
-                [*TRAINER, argument],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8",
-                start_new_session=True,  # Ctrl-C goes to the server, which ends this process
-            )  # fmt: skip
-            Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        busy = f"{demo_folder.name} is already being trained; wait for it"
+        if not self.is_running:
+            self._work = None
+        self._job.begin([*TRAINER, argument], self._hear, busy)
 
     def cancel(self) -> None:
         """End the process if it runs; a model that is not trained is then no failure."""
-        self._is_cancelled = self.is_running
-        self.stop()
+        self._remove_work(self._job.cancel())
 
     def stop(self) -> None:
-        """End the process if it runs, and remove its files if it could not."""
-        with self._lock:
-            process = self._process
-            if process is None or process.poll() is not None:
-                return
-            process.terminate()
-            try:
-                process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                if self._work is not None:
-                    shutil.rmtree(self._work, ignore_errors=True)
+        """End the process if it runs."""
+        self._remove_work(self._job.stop())
 
     def progress(self, is_trained: bool) -> dict[str, Any]:
         """The progress; `left` is an estimate in seconds."""
@@ -88,8 +63,8 @@ class DemoTraining:
         nothing = dict.fromkeys(("step", "steps", "loss", "seconds", "left", "error"))
         values: dict[str, Any] = {"state": state, **nothing, "step": 0, "steps": 0}
         if state == "learning":
-            return values | {"seconds": time.monotonic() - self._begun} | self._pace()
-        if state == "untrained" and self._process is not None and not self._is_cancelled:
+            return values | {"seconds": self._job.seconds} | self._pace()
+        if state == "untrained" and self._job.has_ended and not self._job.is_cancelled:
             values["error"] = "the model could not be trained; see the terminal"
         return values
 
@@ -111,9 +86,12 @@ class DemoTraining:
             "left": max(0, steps - last) * fmean(seconds) if seconds else None,
         }
 
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        """Read the working folder from the output of the process, and wait for its end."""
-        with process:  # closes both pipes, and waits
-            for line in process.stdout or ():
-                if self._work is None and line.startswith('"'):
-                    self._work = Path(json.loads(line))
+    def _hear(self, report: Any) -> None:
+        """The first report is the working folder of the process."""
+        if self._work is None and isinstance(report, str):
+            self._work = Path(report)
+
+    def _remove_work(self, was_killed: bool) -> None:
+        """A process that had to be killed could not remove its files."""
+        if was_killed and self._work is not None:
+            shutil.rmtree(self._work, ignore_errors=True)

@@ -27,7 +27,8 @@ from regard.inspection.record.recording import evaluation_mode
 from regard.inspection.record.tokens import Side
 from regard.inspection.render import payload
 from regard.inspection.render.payload import pack
-from regard.model.watch import Part, Replacement, watch
+from regard.model.parts import Part
+from regard.model.watch import Replacement, watch
 from regard.service.app import json_bytes
 from regard.service.http_errors import RequestError, too_long
 from regard.service.models import Entry, Loaded, Models

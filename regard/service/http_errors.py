@@ -5,11 +5,12 @@ RequestError     400    a request that cannot be served
 ├── NotFound     404    an unknown model, trace or file
 ├── Gone         404    an evicted trace; the same request creates it again
 ├── TooSlow      408    a body that takes too long
-├── Busy         409    the training is already running
+├── Busy         409    a training or a lesson is already running
 ├── Superseded   409    a request that a newer one of the same tab has replaced
 ├── TooLarge     413    a body that is too large
 ├── Malformed    422    a body that does not follow the schema
 ├── HeadTooLarge 431    headers that are too large or too many
+├── Internal     500    an error that Regard did not expect
 ├── NotReady     503    a model that is not trained or cannot be loaded
 └── Overloaded   503    too many requests are waiting
 """
@@ -62,7 +63,7 @@ class TooSlow(RequestError):
 
 
 class Busy(RequestError):
-    """The training is already running."""
+    """A training or a lesson is already running."""
 
     status = 409
 
@@ -71,6 +72,10 @@ class Superseded(RequestError):
     """A request that a newer one of the same tab has replaced."""
 
     status = 409
+
+    def as_dict(self) -> dict[str, object]:
+        """The body of the response, with a mark that the page has no use for the error."""
+        return {**super().as_dict(), "superseded": True}
 
 
 class TooLarge(RequestError):
@@ -81,9 +86,13 @@ class TooLarge(RequestError):
 
 
 class Malformed(RequestError):
-    """A body that does not follow the schema."""
+    """A body that does not follow the schema; `param` is the key that does not."""
 
     status = 422
+
+    def __init__(self, message: str, param: str | None = None):
+        super().__init__(message)
+        self.param = param
 
 
 class HeadTooLarge(RequestError):
@@ -91,6 +100,12 @@ class HeadTooLarge(RequestError):
 
     status = 431
     headers: ClassVar[dict[str, str]] = {"Connection": "close"}
+
+
+class Internal(RequestError):
+    """An error that Regard did not expect."""
+
+    status = 500
 
 
 class NotReady(RequestError):

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from regard.checkpoints.hub import download, is_hub_name
 from regard.checkpoints.locations import ModelLocation, locate_model
 from regard.checkpoints.untrusted_files import read_json
 from regard.demo.story.model_store import FACTS, RECIPES
@@ -17,9 +18,11 @@ def find_location(path: Path) -> ModelLocation:
     location = locate_model(path)
     if location is not None:
         return location
+    if is_hub_name(path):
+        return ModelLocation(download(path))
     if not path.is_dir():
         raise UsageError(f"{path} is not a folder; pass that of a model or a run, or none for the demo")
-    raise UsageError(f"{path} contains no model saved by regard; pass the folder of a model or a run")
+    raise UsageError(f"{path} contains no model of regard or Hugging Face; pass the folder of one")
 
 
 def demo_facts(location: ModelLocation) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, BinaryIO
 
 from regard.checkpoints.locations import METRICS
+from regard.opener import open_regular
 from regard.service.http_errors import RequestError
 
 TAIL = 256  # last bytes that were read; if they have changed, the file is another one
@@ -45,7 +46,7 @@ class MetricsReader:
         """Every event in order; an incomplete last line is left out. Raise if a line is malformed."""
         with self._lock:
             try:
-                with self._path.open("rb") as file:
+                with open_regular(self._path) as file:
                     rest = self._read_on(file)
             except OSError:
                 self._forget()

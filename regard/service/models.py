@@ -6,6 +6,7 @@ Torch is imported only when a model is used.
 from __future__ import annotations
 
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -18,10 +19,12 @@ from threading import Event, RLock, Thread
 from typing import TYPE_CHECKING, Any
 
 from regard.checkpoints.atomic_folders import MANIFEST, readable_folder
-from regard.checkpoints.folder import ModelFolder, read_folder
-from regard.checkpoints.locations import ModelLocation
+from regard.checkpoints.folder import ModelFolder
+from regard.checkpoints.locations import ModelLocation, is_huggingface
+from regard.checkpoints.reading import read_model
 from regard.demo.story.model_store import COMMANDS, RECIPES, DemoFolder, find_demo_folder
 from regard.errors import RegardError, UsageError, nearest
+from regard.inference.loading import LoadOptions
 from regard.service.demo_training import DemoTraining
 from regard.service.http_errors import NotFound, NotReady, too_long
 from regard.service.locations import demo_facts, find_location, name_of
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("regard.service")
 
+NAME = re.compile(r"[\w.-]{1,100}")
 SNAPSHOT_BYTES = 1 << 30  # memory for the loaded snapshots of one model
 # Seconds; importing torch blocks other threads, so the page loads first.
 WARM_UP_DELAY = 2.0
@@ -53,8 +57,14 @@ class Loaded:
 class Entry:
     """One model of the studio; a built-in one may not be trained yet."""
 
-    def __init__(self, name: str, location: ModelLocation | None, demo_folder: DemoFolder | None = None):
-        self.name, self.demo_folder = name, demo_folder
+    def __init__(
+        self,
+        name: str,
+        location: ModelLocation | None,
+        demo_folder: DemoFolder | None = None,
+        options: LoadOptions | None = None,
+    ):
+        self.name, self.demo_folder, self._options = name, demo_folder, options or LoadOptions()
         self._location = location
         self._loading = RLock()
         self._loaded: OrderedDict[Path, Loaded] = OrderedDict()
@@ -87,7 +97,7 @@ class Entry:
     @cached_property
     def folder(self) -> ModelFolder:
         """The contents of its folder."""
-        return read_folder(self.trained_location.model)
+        return read_model(self.trained_location.model)
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
@@ -142,9 +152,16 @@ class Entry:
             if held is not None and _key(path) in (None, held.key):
                 self._loaded.move_to_end(path)
                 return held
+            if held is not None and path == self.trained_location.model:
+                self._forget_folder()
             self._loaded[path] = loaded = self._load(path)
             self._evict_snapshots(self.trained_location.model)
             return loaded
+
+    def _forget_folder(self) -> None:
+        """Read the folder again when it is next asked for, because it was replaced."""
+        for name in ("folder", "tokenizers", "vocabulary", "facts", "notes"):
+            self.__dict__.pop(name, None)
 
     def key(self, snapshot: int | None = None) -> str | None:
         """The hash of the manifest of the model or of a snapshot, without loading it; None if it is gone."""
@@ -172,7 +189,7 @@ class Entry:
 
         try:
             key = _key(path) or ""
-            return Loaded(load(path), key)
+            return Loaded(load(path, threads=self._options.threads, engine=self._options.engine), key)
         except (RegardError, OSError) as error:
             log.warning("cannot load %s: %s", path, error)
             raise NotReady(f"{self.name} cannot be loaded; see the terminal") from None
@@ -186,9 +203,14 @@ class Entry:
 
 
 def _key(path: Path) -> str | None:
-    """The hash of a model's manifest; None if its folder is gone."""
+    """The hash of a model's manifest, or of names, sizes and times of its files; None if it is gone."""
+    folder = readable_folder(path)
     try:
-        return sha256((readable_folder(path) / MANIFEST).read_bytes()).hexdigest()
+        if is_huggingface(folder) and not (folder / MANIFEST).exists():
+            statuses = {file.name: file.stat() for file in sorted(folder.iterdir())}
+            states = [(name, status.st_size, status.st_mtime_ns) for name, status in statuses.items()]
+            return sha256(repr(states).encode()).hexdigest()
+        return sha256((folder / MANIFEST).read_bytes()).hexdigest()
     except OSError:
         return None
 
@@ -240,18 +262,36 @@ class Models:
                 log.warning("%s", error)
 
 
-def open_models(names: Iterable[str] = ()) -> Models:
-    """The named models, built-in or by folder; by default the demo and its other trained models."""
+def open_models(names: Iterable[str] = (), options: LoadOptions | None = None) -> Models:
+    """The named models, built-in or by folder; by default the demo and its other trained models.
+
+    NAME=FOLDER serves the model of a folder under a name.
+    """
     entries: list[Entry] = []
     for name in names or _default_names():
+        given, separator, path = name.partition("=")
+        if separator and not Path(name).exists():
+            entries.append(_named_entry(given, path, {entry.name for entry in entries}, options))
+            continue
         demo_folder = find_demo_folder(name) if name in RECIPES else None
         taken = {entry.name for entry in entries}
         if demo_folder is not None and name not in taken:
             ready = demo_folder.ready()
-            entries.append(Entry(name, find_location(ready) if ready else None, demo_folder))
+            entries.append(Entry(name, find_location(ready) if ready else None, demo_folder, options))
         elif demo_folder is None:
-            entries.append(Entry(name_of(Path(name), taken), find_location(Path(name))))
+            entries.append(Entry(name_of(Path(name), taken), find_location(Path(name)), options=options))
     return Models(entries)
+
+
+def _named_entry(name: str, path: str, taken: set[str], options: LoadOptions | None) -> Entry:
+    if not NAME.fullmatch(name):
+        raise UsageError(f"model name ({name[:80]!r}) must have letters, digits, . _ - only; choose another")
+    if name in taken:
+        raise UsageError(f"model name ({name!r}) is given twice; choose another")
+    folder = find_demo_folder(path).ready() if path in RECIPES else Path(path)
+    if folder is None:
+        raise UsageError(f"{path} is not trained yet; run {COMMANDS[path]}")
+    return Entry(name, find_location(folder), options=options)
 
 
 def _default_names() -> list[str]:

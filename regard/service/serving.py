@@ -17,17 +17,19 @@ from regard.errors import UsageError
 from regard.service.app import LARGEST_HEAD
 
 HOST = "127.0.0.1"
+EVERY_ADDRESS = "0.0.0.0"
 PORT = 8765
 MOST_PORTS = 50  # ports after the usual one
 HEAD_SECONDS = 10.0  # from the connection to the end of the headers
+SEND_SECONDS = 30.0  # that a client may leave a response unread
 SHUTDOWN_SECONDS = 2  # for running requests
 
 
-def open_port(port: int | None) -> socket.socket:
+def open_port(port: int | None, host: str = HOST) -> socket.socket:
     """Listen on this port, or without one on the first free port from the default on."""
     for number in range(PORT, PORT + MOST_PORTS) if port is None else [port]:
         try:
-            return _listening(number)
+            return _listening(number, host)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 why = error.strerror or error
@@ -38,13 +40,14 @@ def open_port(port: int | None) -> socket.socket:
     raise UsageError(f"{taken}; choose another with --port, or end what uses it")
 
 
-def _listening(port: int) -> socket.socket:
+def _listening(port: int, host: str) -> socket.socket:
     # asyncio sets TCP_NODELAY only on sockets whose protocol is named; without it a response waits 40 ms for
     # the client's acknowledgement.
-    listening_socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening_socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening_socket.bind((HOST, port))
+        listening_socket.bind((host, port))
         listening_socket.listen(128)
     except (OSError, OverflowError):
         listening_socket.close()
@@ -58,10 +61,22 @@ def address_of(listening_socket: socket.socket, token: str | None = None) -> str
     return f"{home}/studio" if token is None else f"{home}/?token={token}"
 
 
+def address_at(listening_socket: socket.socket) -> str:
+    """The address of the service, as a caller of this machine opens it."""
+    host, port = listening_socket.getsockname()[:2]
+    return f"http://{HOST if host == EVERY_ADDRESS else in_address(host)}:{port}"
+
+
+def in_address(host: str) -> str:
+    """A host as addresses write it: one of IPv6 has brackets."""
+    return f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+
+
 class PatientProtocol(H11Protocol):
-    """HTTP over one connection, which is closed if the head of a request takes too long."""
+    """HTTP over one connection, which is closed if its client sends a head or reads a response too slowly."""
 
     _head_timer: asyncio.TimerHandle | None = None
+    _send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -76,14 +91,31 @@ class PatientProtocol(H11Protocol):
         else:
             self._stop_timing()
 
+    def pause_writing(self) -> None:
+        """The client does not read; it must go on in time."""
+        super().pause_writing()
+        if self._send_timer is None:
+            self._send_timer = self.loop.call_later(SEND_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        self._stop_timing_sends()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._stop_timing()
+        self._stop_timing_sends()
         super().connection_lost(exc)
 
     def _time_head(self) -> None:
         if self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_timing_sends(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
 
     def _stop_timing(self) -> None:
         if self._head_timer is not None:
@@ -91,20 +123,25 @@ class PatientProtocol(H11Protocol):
             self._head_timer = None
 
 
-def make_server(app: FastAPI) -> uvicorn.Server:
-    """A server of this application."""
-    settings = uvicorn.Config(
+def server_settings(app: FastAPI, shutdown_seconds: int = SHUTDOWN_SECONDS) -> uvicorn.Config:
+    """How this application is served."""
+    return uvicorn.Config(
         app,
+        log_config=None,  # the handlers are those of the command
         log_level="warning",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_graceful_shutdown=shutdown_seconds,
         timeout_keep_alive=30,
         http=PatientProtocol,
-        h11_max_incomplete_event_size=LARGEST_HEAD,
+        h11_max_incomplete_event_size=4 * LARGEST_HEAD,  # check_size refuses smaller ones in JSON
         ws="none",
     )
-    return uvicorn.Server(settings)
+
+
+def make_server(app: FastAPI) -> uvicorn.Server:
+    """A server of this application."""
+    return uvicorn.Server(server_settings(app))
 
 
 def serve(app: FastAPI, listening_socket: socket.socket, page: str | None) -> None:

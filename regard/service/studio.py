@@ -6,16 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field
 
 from regard.inspection.render.bundle import bundle, read_style
-from regard.service.access import Token
-from regard.service.app import binary_response, json_response, make_app, read_body
-from regard.service.http_errors import Busy, Malformed
+from regard.service.access import LocalAccess, Token
+from regard.service.app import binary_response, body_of, json_response, make_app
+from regard.service.http_errors import Busy
+from regard.service.lesson_routes import lesson_routes
+from regard.service.lesson_runs import LessonRuns, Lessons
 from regard.service.models import Entry, Models
 from regard.service.requests import (
     AblationRequest,
@@ -23,17 +25,14 @@ from regard.service.requests import (
     CompareRequest,
     FillRequest,
     NextRequest,
-    StudioRequest,
     TraceRequest,
     TranslateRequest,
-    first_error,
 )
 from regard.service.traces import Trace, Traces, stored_trace
 from regard.service.work_queue import WorkQueue
 
 PAGE = Path(__file__).with_name("page.html")
 START = 'view.startLive(document.getElementById("studio"));'
-Body = TypeVar("Body", bound=StudioRequest)
 Index = Annotated[int, Field(ge=0)]
 
 
@@ -71,30 +70,54 @@ class Studio:
         return await self.queue.run(request, lane, job)
 
 
-def make_studio(models: Models, traces: Traces | None = None, token: Token | None = None) -> FastAPI:
-    """The studio as an application; with a token, it answers only requests that have it."""
-    studio = Studio(models, Traces() if traces is None else traces)
-    app = make_app(start=lambda: models.warm_up(_warm_up), stop=models.stop, token=token)
-    app.state.studio = studio
-    app.include_router(_page_routes())
-    for routes in (
-        _model_routes,
-        _trace_routes,
-        _layers_routes,
-        _file_routes,
-        _text_routes,
-        _training_routes,
-    ):
-        app.include_router(routes(studio), prefix="/studio/api")
+def make_studio(
+    models: Models,
+    traces: Traces | None = None,
+    token: Token | None = None,
+    lessons: Lessons | None = None,
+) -> FastAPI:
+    """The studio as an application; with a token, it answers only requests that have it.
+
+    Without lessons the tab Lessons has nothing to show.
+    """
+    parts = StudioParts(models, traces, lessons)
+    app = make_app(start=parts.start, stop=parts.stop, access=LocalAccess(token))
+    parts.add_to(app)
     return app
 
 
-async def body_of(kind: type[Body], request: Request) -> Body:
-    """The body of a request, checked."""
-    try:
-        return kind.model_validate_json(await read_body(request))
-    except ValidationError as error:
-        raise Malformed(first_error(error)) from None
+class StudioParts:
+    """The studio as a part of an application: its routes, and what starts and stops with it."""
+
+    def __init__(self, models: Models, traces: Traces | None = None, lessons: Lessons | None = None):
+        self._studio = Studio(models, Traces() if traces is None else traces)
+        self._lesson_runs = LessonRuns(lessons) if lessons is not None else None
+
+    def start(self) -> None:
+        """Load the models in the background."""
+        self._studio.models.warm_up(_warm_up)
+
+    def stop(self) -> None:
+        """Stop training and lessons."""
+        self._studio.models.stop()
+        if self._lesson_runs is not None:
+            self._lesson_runs.stop()
+
+    def add_to(self, app: FastAPI) -> None:
+        """Add the routes to an application."""
+        app.state.studio, app.state.lesson_runs = self._studio, self._lesson_runs
+        app.include_router(_page_routes())
+        if self._lesson_runs is not None:
+            app.include_router(lesson_routes(self._studio.queue, self._lesson_runs), prefix="/studio/api")
+        for routes in (
+            _model_routes,
+            _trace_routes,
+            _layers_routes,
+            _file_routes,
+            _text_routes,
+            _training_routes,
+        ):
+            app.include_router(routes(self._studio), prefix="/studio/api")
 
 
 @cache
@@ -294,7 +317,7 @@ def _file_routes(studio: Studio) -> APIRouter:
 
 
 def _text_routes(studio: Studio) -> APIRouter:
-    routes, models, traces = APIRouter(), studio.models, studio.traces
+    routes, models = APIRouter(), studio.models
 
     @routes.post("/next")
     async def next_after(request: Request) -> Response:
@@ -304,42 +327,33 @@ def _text_routes(studio: Studio) -> APIRouter:
             request, body.model, lambda: binary_response(_handlers().next_after(models, body))
         )
 
-    @routes.post("/translate")
-    async def translate(request: Request) -> Response:
-        body = await body_of(TranslateRequest, request)
-        return await studio.compute(
-            request, body.model, lambda: json_response(_handlers().translate(models, body))
-        )
-
-    @routes.post("/compare")
-    async def compare(request: Request) -> Response:
-        body = await body_of(CompareRequest, request)
-        return await studio.compute(
-            request, body.model, lambda: json_response(_comparing().compare(models, traces, body))
-        )
-
-    @routes.post("/ablation")
-    async def ablation(request: Request) -> Response:
-        body = await body_of(AblationRequest, request)
-        return await studio.compute(
-            request, body.model, lambda: json_response(_comparing().ablation(models, traces, body))
-        )
-
-    @routes.post("/fill")
-    async def fill(request: Request) -> Response:
-        body = await body_of(FillRequest, request)
-        return await studio.compute(
-            request, body.model, lambda: json_response(_handlers().fill(models, body))
-        )
-
-    @routes.post("/classify")
-    async def classify(request: Request) -> Response:
-        body = await body_of(ClassifyRequest, request)
-        return await studio.compute(
-            request, body.model, lambda: json_response(_handlers().classify(models, body))
-        )
-
+    for path, (schema, answer) in TEXT_REQUESTS.items():
+        routes.add_api_route(path, _text_route(studio, schema, answer), methods=["POST"])
     return routes
+
+
+# The body of each request about a text, and what answers it.
+TEXT_REQUESTS: dict[str, tuple[type[BaseModel], Callable[[Studio, Any], Any]]] = {
+    "/translate": (TranslateRequest, lambda studio, body: _handlers().translate(studio.models, body)),
+    "/fill": (FillRequest, lambda studio, body: _handlers().fill(studio.models, body)),
+    "/classify": (ClassifyRequest, lambda studio, body: _handlers().classify(studio.models, body)),
+    "/compare": (
+        CompareRequest,
+        lambda studio, body: _comparing().compare(studio.models, studio.traces, body),
+    ),
+    "/ablation": (
+        AblationRequest,
+        lambda studio, body: _comparing().ablation(studio.models, studio.traces, body),
+    ),
+}
+
+
+def _text_route(studio: Studio, schema: type[BaseModel], answer: Callable[[Studio, Any], Any]) -> Any:
+    async def route(request: Request) -> Response:
+        body: Any = await body_of(schema, request)
+        return await studio.compute(request, body.model, lambda: json_response(answer(studio, body)))
+
+    return route
 
 
 def _training_routes(studio: Studio) -> APIRouter:

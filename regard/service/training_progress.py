@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from regard.checkpoints.locations import METRICS, RECIPE, ModelLocation
+from regard.opener import read_regular
 from regard.service.metrics_reader import metrics_of
 
+LARGEST_RECIPE = 1 << 20  # bytes
 MOST = 1000  # points of a curve
 SILENCE = 120.0  # seconds without an event after which a run counts as ended
 
@@ -62,7 +64,7 @@ def is_live(run: Path, events: list[dict[str, Any]]) -> bool:
 def total_steps(run: Path | None) -> int | None:
     """The number of steps in the recipe of a run."""
     try:
-        recipe = tomllib.loads((run / RECIPE).read_text(encoding="utf-8")) if run else {}
+        recipe = tomllib.loads(read_regular(run / RECIPE, LARGEST_RECIPE).decode()) if run else {}
         steps = recipe.get("training", {}).get("steps")
     except (OSError, ValueError, AttributeError):
         return None

@@ -27,6 +27,8 @@ from regard.text.collate import (
 from regard.text.token_files import Data
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
+_WEIGHTS = 3  # distinguishes these random numbers from others of the same seed
+
 BatchType = TypeVar("BatchType", bound=Batch)
 BatchType_co = TypeVar("BatchType_co", bound=Batch, covariant=True)
 
@@ -237,6 +239,8 @@ def window_batches(
         random, count = np.random.default_rng([seed, epoch]), len(data["text"].ids)
         offset = random.integers(min(context, count - context))
         starts = np.arange(offset, count - context, context)
+        if data.weights:
+            starts = starts[_drawn(data, starts, seed, epoch)]
         bounds = np.append(np.arange(0, len(starts), max(1, batch_tokens // context)), len(starts))
         return BatchSampler(random.permutation(starts), bounds)
 
@@ -282,9 +286,31 @@ def _by_length(
 
     def sample(data: Data, epoch: int) -> BatchSampler:
         lengths = np.stack([data[column].lengths_in(epoch) for column in columns]) + special_tokens
-        return sample_by_length(lengths, batch_tokens, seed, epoch)
+        if not data.weights:
+            return sample_by_length(lengths, batch_tokens, seed, epoch)
+        # Examples in both directions follow each other, so that there may be twice as many as starts.
+        starts = np.resize(data[columns[0]].offsets[:-1], lengths.shape[1])
+        drawn = _drawn(data, starts, seed, epoch)
+        sampler = sample_by_length(lengths[:, drawn], batch_tokens, seed, epoch)
+        return replace(sampler, order=drawn[sampler.order])
 
     return Batches(data, sample, collate, {"tokens": batch_tokens, "seed": seed})
+
+
+def _drawn(data: Data, starts: np.ndarray, seed: int, epoch: int) -> np.ndarray:
+    """The examples of an epoch by number, each as often as its weight says.
+
+    `starts` has the position of each example in the ids. Of a weight with a fraction, that share of the
+    examples is drawn once more; the epochs go round all of them in an order that the seed decides.
+    """
+    entries, drawn = data.entries(starts), [np.zeros(0, np.int64)]
+    for entry, weight in enumerate(data.weights):
+        examples = np.flatnonzero(entries == entry)
+        count = round(weight % 1 * len(examples))
+        order = np.random.default_rng([seed, entry, _WEIGHTS]).permutation(examples)
+        turn = np.arange(epoch * count, (epoch + 1) * count)
+        drawn += [examples] * int(weight) + [np.take(order, turn, mode="wrap")]
+    return np.concatenate(drawn)
 
 
 def _check(batch_tokens: int, seed: int) -> None:

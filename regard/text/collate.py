@@ -42,7 +42,7 @@ class Batch:
     def _take(self, rows: np.ndarray) -> Self:
         arrays = {field.name: getattr(self, field.name)[rows] for field in fields(self)}
         for name, array in arrays.items():
-            if array.ndim > 1:
+            if array.ndim in (2, 3):  # images, B C height width, have no padding
                 mask = getattr(self, self._masks.get(name, name))[rows]
                 arrays[name] = array[:, : int(mask.sum(1).max())]
         return replace(self, **arrays)

@@ -1,15 +1,15 @@
-"""Selected columns of TSV, CSV and JSONL files.
+"""Selected columns of TSV, CSV, JSONL, Parquet and Arrow files.
 
 Headers are not guessed. If columns are selected by name, the first line is a header that contains the names.
 If columns are selected by number, from 0, the file has no header, unless `header=True` skips the first line.
-JSONL columns are selected by key only.
+The columns of JSONL, Parquet and Arrow files are selected by name only.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from regard.errors import DataError, SettingError
 from regard.registry import Registry
-from regard.text.lines import EMPTY, NOT_UTF8, NUL, Line, read_lines
+from regard.text.arrow_tables import read_columns
+from regard.text.lines import EMPTY, NOT_UTF8, NUL, OVER_LONG, Line, read_lines
 
 Column = str | int
 
@@ -26,13 +27,16 @@ NOT_A_ROW = "missing column"
 NOT_CSV = "broken CSV quoting"
 NOT_JSON = "not a JSON object"
 
-_SUFFIXES = {".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_SUFFIXES = {
+    ".tsv": "tsv", ".tab": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".parquet": "parquet", ".arrow": "arrow",
+}  # fmt: skip
 # A quoted field, in which a quote is doubled, or a field that does not begin with a quote.
 _FIELD = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"|([^",][^,]*+)?+)(?=,|\Z)')
 _UNCLOSED = re.compile(r'"[^"]*+(?:""[^"]*+)*+')
 _COMPLETE, _OPEN, _INVALID = "complete", "open", "invalid"
 _LONG_FIELDS = 2  # a record over several lines may be as long as this many fields of the maximum length
-_ROWS_IN_A_FIELD = 20  # from this many lines that all look like rows, a quoted field is taken for rows
+_ROWS_IN_A_FIELD = 3  # from this many lines, of which most look like rows, a quoted field is taken for rows
 
 
 class Row(NamedTuple):
@@ -85,7 +89,8 @@ def format_of(path: Path, default: str | None = None) -> str:
     format = _SUFFIXES.get(suffix, default)
     if format is None:
         raise SettingError(
-            f'{path.name} does not end in .tsv, .csv or .jsonl; set data.format to "tsv", "csv" or "jsonl"'
+            f'{path.name} does not end in .tsv, .csv, .jsonl, .parquet or .arrow; set data.format to "tsv", '
+            '"csv", "jsonl", "parquet" or "arrow"'
         )
     return format
 
@@ -107,25 +112,26 @@ def _csv(path: Path, selection: ColumnSelection, longest: int) -> Iterator[Row]:
 
 
 def _csv_rows(ahead: _LookAhead, longest: int) -> Iterator[Row]:
-    width = 0  # number of fields of the first record
+    shapes: Counter[tuple[int, bool]] = Counter()  # of the records so far
     while (line := ahead.take()) is not None:
         fields, state = _split_csv(line.text)
         problem = NOT_CSV if state == _INVALID else line.problem
         if state == _OPEN:
-            fields, problem = _multiline_fields(line, ahead, width, longest)
-        width = width or (0 if problem else len(fields))
+            fields, problem = _multiline_fields(line, ahead, shapes, longest)
+        if not problem:
+            shapes[_shape(fields)] += 1
         yield Row(line.number, () if problem else tuple(fields), problem)
 
 
 def _multiline_fields(
-    line: Line, ahead: _LookAhead, width: int, longest: int
+    line: Line, ahead: _LookAhead, shapes: Counter[tuple[int, bool]], longest: int
 ) -> tuple[list[str], str | None]:
     """The fields of a record over several lines, or its problem."""
     following = ahead.until_closed(_LONG_FIELDS * longest)
     if following is None:
         return [], NOT_CSV
     fields, _ = _split_csv("\n".join([line.text, *(other.text for other in following)]))
-    if any(len(field.encode()) > longest for field in fields) or _are_rows(following[:-1], width):
+    if any(len(field.encode()) > longest for field in fields) or _are_rows(following[:-1], shapes):
         ahead.mark_invalid()
         return [], NOT_CSV
     for _ in following:
@@ -133,12 +139,22 @@ def _multiline_fields(
     return fields, next((other.problem for other in following if other.problem), None)
 
 
-def _are_rows(lines: Sequence[Line], width: int) -> bool:
-    """Whether the lines of a quoted field are rows between two stray quotes."""
-    if width < 2 or len(lines) < _ROWS_IN_A_FIELD:
+def _are_rows(lines: Sequence[Line], shapes: Counter[tuple[int, bool]]) -> bool:
+    """Whether the lines of a quoted field are rows between two stray quotes.
+
+    Then most of them, blank ones aside, are complete rows with the usual shape of the table.
+    """
+    usual = shapes.most_common(1)[0][0] if shapes else (0, False)
+    texts = [line.text for line in lines if line.text.strip(" ,")]
+    if usual[0] < 2 or len(texts) < _ROWS_IN_A_FIELD:
         return False
-    rows = (_split_csv(line.text) for line in lines)
-    return all(state == _COMPLETE and len(fields) == width for fields, state in rows)
+    rows = (_split_csv(text) for text in texts)
+    return 2 * sum(state == _COMPLETE and _shape(fields) == usual for fields, state in rows) > len(texts)
+
+
+def _shape(fields: Sequence[str]) -> tuple[int, bool]:
+    """The number of fields, and whether a space follows a comma, as it does in prose."""
+    return len(fields), any(field.startswith(" ") for field in fields[1:])
 
 
 class _LookAhead:
@@ -236,15 +252,36 @@ def _indices(path: Path, header: Sequence[str], selection: ColumnSelection) -> l
 
 def _jsonl(path: Path, selection: ColumnSelection, longest: int) -> Iterator[Row]:
     """One JSON object per line; the columns are its keys."""
+    _check_by_name(path, selection, "JSONL", "keys")
+    return (_json_row(line, selection.columns, longest) for line in read_lines(path, longest))
+
+
+def _arrow(path: Path, selection: ColumnSelection, longest: int) -> Iterator[Row]:
+    """Rows of typed columns: strings, numbers and booleans."""
+    _check_by_name(path, selection, "Parquet or Arrow", "names")
+    rows = read_columns(path, [str(name) for name in selection.columns])
+    return (_typed_row(number, values, longest) for number, values in enumerate(rows, start=1))
+
+
+def _check_by_name(path: Path, selection: ColumnSelection, kind: str, what: str) -> None:
     if not selection.by_name:
         raise SettingError(
-            f"{path} is JSONL, whose columns have no numbers {selection.columns}; give the keys as "
+            f"{path} is {kind}, whose columns have no numbers {selection.columns}; give their {what} as "
             "data.columns, or as data.text_column and data.label_column"
         )
-    return (_json_row(line, selection.columns) for line in read_lines(path, longest))
 
 
-def _json_row(line: Line, keys: Sequence[Column]) -> Row:
+def _typed_row(number: int, values: Sequence[Any], longest: int) -> Row:
+    """A row of strings, numbers and booleans."""
+    fields = tuple(_as_text(value) for value in values)
+    if None in fields:
+        return Row(number, (), NOT_A_ROW)
+    texts = tuple(map(str, fields))
+    is_long = any(len(text) > longest or len(text.encode(errors="replace")) > longest for text in texts)
+    return Row(number, texts, OVER_LONG if is_long else _json_problem("".join(texts)))
+
+
+def _json_row(line: Line, keys: Sequence[Column], longest: int) -> Row:
     if line.problem or not line.text.strip():
         return Row(line.number, ("",) * len(keys), line.problem)
     try:
@@ -253,10 +290,7 @@ def _json_row(line: Line, keys: Sequence[Column]) -> Row:
         return Row(line.number, (), NOT_JSON)
     if not isinstance(record, dict):
         return Row(line.number, (), NOT_JSON)
-    fields = tuple(_as_text(record.get(key)) for key in keys)
-    if None in fields:
-        return Row(line.number, (), NOT_A_ROW)
-    return Row(line.number, tuple(map(str, fields)), _json_problem("".join(map(str, fields))))
+    return _typed_row(line.number, [record.get(key) for key in keys], longest)
 
 
 def _json_problem(text: str) -> str | None:
@@ -276,5 +310,5 @@ def _as_text(value: Any) -> str | None:
 
 
 FORMATS: Registry[Callable[[Path, ColumnSelection, int], Iterator[Row]]] = Registry(
-    "table format", {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl}
+    "table format", {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl, "parquet": _arrow, "arrow": _arrow}
 )

@@ -19,16 +19,21 @@ from pydantic import Field
 from regard.errors import DataError
 from regard.settings import Settings
 from regard.text.columns import Column, ColumnSelection, format_of, read_rows
-from regard.text.lines import EMPTY, Line, Paths, files_digest, find_files, read_lines
+from regard.text.lines import EMPTY, Line, Paths, entry_numbers, files_digest, find_files, read_lines
 
 SHOWN_LOCATIONS = 5
 
 
 class Location(NamedTuple):
-    """A line of a file, numbered from 1."""
+    """A line of a file, numbered from 1, and the entry of the list of files that the file belongs to."""
 
     file: str
     line: int
+    entry: int = 0
+
+    def as_list(self) -> list[str | int]:
+        """The location as JSON values; the first entry is left out."""
+        return [*self] if self.entry else [self.file, self.line]
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -49,7 +54,7 @@ class Occurrences:
 
     def as_dict(self) -> dict[str, Any]:
         """The occurrences as JSON values."""
-        return {"count": self.count, "places": [list(location) for location in self.locations]}
+        return {"count": self.count, "places": [place.as_list() for place in self.locations]}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Occurrences:
@@ -65,7 +70,8 @@ class Occurrences:
 class Report:
     """The numbers of examples read, kept, skipped and truncated; `str(report)` is a short text.
 
-    While a corpus is read, `location` is that of its latest example.
+    While a corpus is read, `location` is that of its latest example. `tokens` has the tokens of the first
+    side, for each entry of the list of files, after the corpus was encoded.
     """
 
     read: int = 0
@@ -73,6 +79,7 @@ class Report:
     skipped: dict[str, Occurrences] = field(default_factory=dict)
     shortened: Occurrences = field(default_factory=Occurrences)
     location: Location = field(default=Location("", 0), compare=False)
+    tokens: list[int] = field(default_factory=list, compare=False)
 
     def skip(self, reason: str, location: Location) -> None:
         """Count a skipped example."""
@@ -83,9 +90,16 @@ class Report:
         self.kept -= 1
         self.skip(reason, location)
 
+    def count(self, entry: int, tokens: int) -> None:
+        """Count encoded tokens of an entry of the list of files."""
+        self.tokens += [0] * (entry + 1 - len(self.tokens))
+        self.tokens[entry] += tokens
+
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON values, for metrics and manifests."""
+        several = {"tokens": self.tokens} if len(self.tokens) > 1 else {}
         return {
+            **several,
             "read": self.read,
             "kept": self.kept,
             "skipped": {reason: skipped.as_dict() for reason, skipped in self.skipped.items()},
@@ -96,7 +110,8 @@ class Report:
     def from_dict(cls, values: dict[str, Any]) -> Report:
         """The report that `as_dict` wrote."""
         skipped = {reason: Occurrences.from_dict(part) for reason, part in values["skipped"].items()}
-        return cls(values["read"], values["kept"], skipped, Occurrences.from_dict(values["shortened"]))
+        shortened = Occurrences.from_dict(values["shortened"])
+        return cls(values["read"], values["kept"], skipped, shortened, tokens=list(values.get("tokens", [])))
 
     def __str__(self) -> str:
         count = sum(skipped.count for skipped in self.skipped.values())
@@ -131,7 +146,10 @@ class Example(NamedTuple):
 
 
 class Filters(Settings):
-    """Which training examples are left out. Of validation and test text, only unusable lines are left out."""
+    """Which training examples are left out; a validation split that is taken from them has none of these.
+
+    Of validation and test files, only unusable lines are left out.
+    """
 
     bad: Literal["skip", "error"] = "skip"
     """What happens at an unusable line: not UTF-8, NUL, empty, too long, or a broken row.
@@ -182,7 +200,7 @@ class ParallelText:
     ):
         self.filters = filters or Filters()
         self.report = Report()
-        self._source = find_files(source)
+        self._source, self._entries = find_files(source), entry_numbers(source)
         self._formats = [format or format_of(path, "tsv") for path in self._source]
         self._target = find_files(target) if target is not None else None
         self._selection = ColumnSelection(columns, header)
@@ -212,11 +230,11 @@ class ParallelText:
     def _raw_examples(self) -> Iterator[RawExample]:
         longest = self.filters.longest_line
         if self._target is None:
-            for path, format in zip(self._source, self._formats, strict=True):
-                yield from _rows(path, self._selection, format, longest)
+            for path, format, entry in zip(self._source, self._formats, self._entries, strict=True):
+                yield from _rows(path, self._selection, format, longest, entry)
         else:
-            for source, target in zip(self._source, self._target, strict=True):
-                yield from _aligned(source, target, longest)
+            for source, target, entry in zip(self._source, self._target, self._entries, strict=True):
+                yield from _aligned(source, target, longest, entry)
 
 
 class LabelledText:
@@ -233,7 +251,7 @@ class LabelledText:
     ):
         self.filters = filters or Filters()
         self.report = Report()
-        self._files = find_files(files)
+        self._files, self._entries = find_files(files), entry_numbers(files)
         self._selection = ColumnSelection((text, label), header)
         self._format = format
 
@@ -250,8 +268,8 @@ class LabelledText:
         )
 
     def _raw_examples(self) -> Iterator[RawExample]:
-        for path in self._files:
-            yield from _rows(path, self._selection, self._format, self.filters.longest_line)
+        for path, entry in zip(self._files, self._entries, strict=True):
+            yield from _rows(path, self._selection, self._format, self.filters.longest_line, entry)
 
 
 class PlainText:
@@ -260,7 +278,7 @@ class PlainText:
     def __init__(self, files: Paths, filters: Filters | None = None):
         self.filters = filters or Filters()
         self.report = Report()
-        self.files = find_files(files)
+        self.files, self._entries = find_files(files), entry_numbers(files)
 
     def __iter__(self) -> Iterator[str]:
         self.report = Report()
@@ -272,9 +290,9 @@ class PlainText:
         return _digest("plain", files_digest(self.files), self.filters.canonical())
 
     def _raw_examples(self) -> Iterator[RawExample]:
-        for path in self.files:
+        for path, entry in zip(self.files, self._entries, strict=True):
             for line in read_lines(path, self.filters.longest_line):
-                yield RawExample(Location(str(path), line.number), (line.text,), line.problem)
+                yield RawExample(Location(str(path), line.number, entry), (line.text,), line.problem)
 
 
 def label_names(examples: Iterable[Example]) -> list[str]:
@@ -290,12 +308,14 @@ def unusable_line(location: Location, problem: str) -> DataError:
     return DataError(f'{location}: {problem}; correct it, or skip such lines with bad = "skip"')
 
 
-def _rows(path: Path, selection: ColumnSelection, format: str | None, longest: int) -> Iterator[RawExample]:
+def _rows(
+    path: Path, selection: ColumnSelection, format: str | None, longest: int, entry: int
+) -> Iterator[RawExample]:
     for number, fields, problem in read_rows(path, selection, format, longest):
-        yield RawExample(Location(str(path), number), fields, problem)
+        yield RawExample(Location(str(path), number, entry), fields, problem)
 
 
-def _aligned(source: Path, target: Path, longest: int) -> Iterator[RawExample]:
+def _aligned(source: Path, target: Path, longest: int, entry: int) -> Iterator[RawExample]:
     sources, targets = read_lines(source, longest), read_lines(target, longest)
     count = 0
     for left in sources:
@@ -304,7 +324,9 @@ def _aligned(source: Path, target: Path, longest: int) -> Iterator[RawExample]:
             raise _unequal(source, 1 + count + _count(sources), target, count)
         count += 1
         file = source if left.problem or not right.problem else target
-        yield RawExample(Location(str(file), count), (left.text, right.text), left.problem or right.problem)
+        yield RawExample(
+            Location(str(file), count, entry), (left.text, right.text), left.problem or right.problem
+        )
     surplus = _count(targets)
     if surplus:
         raise _unequal(source, count, target, count + surplus)

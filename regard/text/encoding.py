@@ -45,6 +45,7 @@ def encode_parallel(
                 if max(len(source), len(target)) >= longest:
                     corpus.report.drop(TOO_MANY_TOKENS, example.location)
                 else:
+                    corpus.report.count(example.location.entry, len(source))
                     columns["source"].add(source)
                     columns["target"].add(target)
         return corpus.report
@@ -103,7 +104,9 @@ def encode_running(text: RunningText, tokenizer: Tokenizer, cache: Path | None =
             encoded = tokenizer.encode_batch([chunk.text for chunk in batch])
             for chunk, ids in zip(batch, encoded, strict=True):
                 is_first = document not in (None, chunk.document)
-                columns["text"].add([tokenizer.end, *ids] if is_first else ids)
+                ids = [tokenizer.end, *ids] if is_first else ids
+                text.report.count(text.entries[chunk.document], len(ids))
+                columns["text"].add(ids)
                 document = chunk.document
         return text.report
 
@@ -137,6 +140,8 @@ def _batches(corpus: Corpus, items: Iterable[tuple[str, ...]]) -> Iterator[list[
 
 
 def _truncated(ids: list[int], length: int, report: Report, location: Location) -> list[int]:
+    """The ids that fit; they are counted."""
     if len(ids) > length:
         report.shortened.add(location)
+    report.count(location.entry, min(len(ids), length))
     return ids[:length]

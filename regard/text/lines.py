@@ -7,12 +7,15 @@ import glob
 import gzip
 import hashlib
 import io
+import json
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from regard.errors import DataError
+from regard.opener import read_regular
 
 Paths = str | Path | Sequence[str | Path]
 
@@ -23,7 +26,11 @@ OVER_LONG = "over-long line"
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_TABLES = (b"PAR1", b"ARRO", b"\xff\xff\xff\xff")  # how Parquet files, and Arrow files and streams begin
 _BLOCK = 1 << 16
+_STATE = "state.json"  # in a folder of `datasets`
+_LARGEST_STATE = 1 << 24
+_SHARD = re.compile(r"-\d+-of-\d+.*")
 
 
 class Line(NamedTuple):
@@ -36,11 +43,21 @@ class Line(NamedTuple):
 
 def find_files(paths: Paths) -> list[Path]:
     """The files of a path, a glob pattern or a list of both; files that match a pattern are sorted."""
-    patterns = [paths] if isinstance(paths, str | Path) else list(paths)
-    files = [file for pattern in patterns for file in _expand(str(pattern))]
+    files = [file for entry in find_entries(paths) for file in entry]
     if not files:
         raise DataError("the list of files is empty; name at least one")
     return files
+
+
+def find_entries(paths: Paths) -> list[list[Path]]:
+    """The files of each path or pattern of a list."""
+    patterns = [paths] if isinstance(paths, str | Path) else list(paths)
+    return [_expand(str(pattern)) for pattern in patterns]
+
+
+def entry_numbers(paths: Paths) -> list[int]:
+    """For each file of `find_files` the number of its entry in the list."""
+    return [number for number, entry in enumerate(find_entries(paths)) for _ in entry]
 
 
 def _expand(path: str) -> list[Path]:
@@ -53,9 +70,38 @@ def _expand(path: str) -> list[Path]:
     if matches:
         return matches
     if Path(path).is_dir():
+        if tables := _tables_of(Path(path)):
+            return tables
         raise DataError(f"{path} is a folder; name a file, or a pattern such as {path}/*.txt")
     rule = "no file matches" if glob.has_magic(path) else "no such file:"
     raise DataError(f"{rule} {path}; check the path")
+
+
+def _tables_of(folder: Path) -> list[Path]:
+    """The files of a folder that `datasets` of Hugging Face has saved, or of a folder of Parquet files."""
+    state = folder / _STATE
+    if state.is_file():
+        try:
+            values = json.loads(read_regular(state, _LARGEST_STATE))
+            return [folder / Path(entry["filename"]).name for entry in values["_data_files"]]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            raise DataError(f"{state} does not list the files of a data set; save it again") from None
+    tables = sorted(folder.glob("*.parquet"))
+    splits = {_SHARD.sub("", path.stem) for path in tables}
+    if len(splits) > 1:
+        raise DataError(
+            f"{folder} holds the tables {', '.join(sorted(splits)[:6])}; name those of one, such as "
+            f"{folder}/{min(splits)}*.parquet"
+        )
+    inner = sorted(path.parent.name for path in folder.glob(f"*/{_STATE}"))
+    if not tables and inner:
+        raise DataError(f"{folder} holds the splits {', '.join(inner[:6])}; name one: {folder / inner[0]}")
+    return tables
+
+
+def is_packed(path: Path) -> bool:
+    """Whether the name of a file says that it is compressed."""
+    return path.suffix.lower() in (".gz", ".parquet")
 
 
 def read_lines(path: Path, longest: int) -> Iterator[Line]:
@@ -98,10 +144,12 @@ def _opened(path: Path) -> BinaryIO:
     try:
         # Gzip is recognised by its magic number, since file names vary.
         with path.open("rb") as probe:
-            start = probe.read(2)
-        if start in _UTF16_BOMS:
+            start = probe.read(4)
+        if start in _TABLES:
+            raise DataError(f"{path} is a Parquet or Arrow table; give it with --tsv or --labelled")
+        if start[:2] in _UTF16_BOMS:
             raise DataError(f"{path} is UTF-16; save it as UTF-8")
-        if start == b"\x1f\x8b":
+        if start[:2] == b"\x1f\x8b":
             return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb")), _BLOCK))
         return path.open("rb", buffering=_BLOCK)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import groupby
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 from regard.errors import DataError, SettingError
 from regard.text.corpus import Filters, Location, Report, unusable_line
-from regard.text.lines import Paths, files_digest, find_files, read_blocks
+from regard.text.lines import Paths, entry_numbers, files_digest, find_files, read_blocks
 
 CHUNK = 1 << 17
 
@@ -32,7 +33,7 @@ class RunningText:
     def __init__(self, files: Paths, start: float = 0.0, stop: float = 1.0, filters: Filters | None = None):
         if not 0 <= start < stop <= 1:
             raise SettingError(f"start ({start}) must be below stop ({stop}), and both between 0 and 1")
-        self.files = find_files(files)
+        self.files, self.entries = find_files(files), entry_numbers(files)
         self.start = start
         self.stop = stop
         self.filters = filters or Filters()
@@ -44,7 +45,9 @@ class RunningText:
     def chunks(self) -> Iterator[Chunk]:
         """The text in chunks, with their documents."""
         self.report = Report()
-        begin, end = (int(fraction * self.characters) for fraction in (self.start, self.stop))
+        begin, end = 0, sys.maxsize
+        if (self.start, self.stop) != (0, 1):  # else no pass is needed to count the characters
+            begin, end = (int(fraction * self.characters) for fraction in (self.start, self.stop))
         for document, blocks in groupby(self._between(begin, end), key=lambda block: block.document):
             for text in _chunks(block.text for block in blocks):
                 yield Chunk(document, text)
@@ -56,14 +59,19 @@ class RunningText:
             position += len(text)
             if included:
                 yield Chunk(document, included)
+        if not position:
+            raise self._no_text()
 
     @cached_property
     def characters(self) -> int:
         """The number of characters of the whole text; counting them takes one pass."""
         total = sum(len(block.text) for block in self._blocks(Report()))
         if not total:
-            raise DataError(f"{self.files[0]} contains no text; give another file")
+            raise self._no_text()
         return total
+
+    def _no_text(self) -> DataError:
+        return DataError(f"{self.files[0]} contains no text; give another file")
 
     def identity(self) -> str:
         """A digest of the files and all settings that affect the text."""

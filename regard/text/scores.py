@@ -118,6 +118,16 @@ def accuracy(predicted: Numbers, expected: Numbers) -> Score:
     return Score("accuracy", 100 * float(np.mean(np.asarray(predicted) == np.asarray(expected))))
 
 
+def macro_f1(table: Confusion) -> Score:
+    """The mean of the F1 of each label, as a percentage: rare labels count as much as common ones.
+
+    F1 is 2 x hits / (predicted + expected). A label that is neither predicted nor expected is left out.
+    """
+    hits, marked = table.counts.diagonal(), table.counts.sum(0) + table.counts.sum(1)
+    known = marked > 0
+    return Score("F1", 100 * float(np.mean(2 * hits[known] / marked[known])))
+
+
 def confusion(predicted: Numbers, expected: Numbers, labels: Sequence[str]) -> Confusion:
     """The confusion matrix; `labels` are in the order of their indices."""
     _check_counts(len(predicted), len(expected))

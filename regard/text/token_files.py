@@ -16,7 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from io import BytesIO
@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from regard.errors import DataError
+from regard.opener import open_regular, read_regular
 from regard.text.corpus import Report
 
 
@@ -77,11 +78,13 @@ class Data:
     """A data set: named columns with one sequence per example, and the report of the corpus.
 
     Texts are without start and end tokens, which collating adds. `identity` is a digest of the data set.
+    `weights` says how often an epoch has each example: a number for each entry of the list of files, or none.
     """
 
     columns: dict[str, Sequences]
     report: Report = field(default_factory=Report)
     identity: str = ""
+    weights: tuple[float, ...] = ()
 
     def __post_init__(self):
         sizes = {name: len(column) for name, column in self.columns.items()}
@@ -96,6 +99,24 @@ class Data:
     def __getitem__(self, name: str) -> Sequences:
         return self.columns[name]
 
+    def weighted(self, weights: Sequence[float] | None) -> Data:
+        """The same data with these weights."""
+        if weights is None:
+            return self
+        numbers = tuple(map(float, weights))
+        return replace(self, weights=numbers, identity=f"{self.identity} weights {numbers}")
+
+    def entries(self, starts: np.ndarray) -> np.ndarray:
+        """The entry of the list of files at each of these positions in the ids of the first column."""
+        return np.searchsorted(np.cumsum(self.report.tokens)[:-1], starts, side="right")
+
+    @property
+    def draws(self) -> np.ndarray:
+        """How often an epoch has each example."""
+        if not self.weights:
+            return np.ones(len(self))
+        return np.array(self.weights)[self.entries(next(iter(self.columns.values())).offsets[:-1])]
+
 
 def _digest_of_ids(columns: dict[str, Sequences]) -> str:
     digest = sha256()
@@ -109,6 +130,7 @@ def _digest_of_ids(columns: dict[str, Sequences]) -> str:
 FORMAT = 1
 _BUFFERED_IDS = 1 << 20
 _DAY = 86_400
+_LARGEST_MANIFEST = 1 << 24  # bytes
 
 log = logging.getLogger("regard.text")
 
@@ -186,14 +208,14 @@ def stored_keys(cache: Path) -> list[str]:
     keys: list[str] = []
     for manifest in sorted(cache.glob("*/manifest.json")):
         try:
-            keys.append(str(json.loads(manifest.read_bytes())["manifest"]["key"]))
+            keys.append(str(_sealed(manifest.parent)["manifest"]["key"]))
         except (OSError, ValueError, LookupError, TypeError):
             continue
     return keys
 
 
 def _open(folder: Path, key: str) -> Data:
-    sealed = json.loads((folder / "manifest.json").read_bytes())
+    sealed = _sealed(folder)
     manifest = sealed["manifest"]
     if sealed["sha256"] != _manifest_digest(manifest):
         raise ValueError("manifest.json has changed")
@@ -204,6 +226,10 @@ def _open(folder: Path, key: str) -> Data:
             raise ValueError(f"{name} has changed")
     columns = {name: _mapped(folder, name, dtype) for name, dtype in manifest["columns"].items()}
     return Data(columns, Report.from_dict(manifest["report"]), key)
+
+
+def _sealed(folder: Path) -> dict[str, Any]:
+    return json.loads(read_regular(folder / "manifest.json", _LARGEST_MANIFEST))
 
 
 def _mapped(folder: Path, name: str, dtype: str) -> Sequences:
@@ -287,5 +313,5 @@ def _manifest_digest(manifest: dict[str, Any]) -> str:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

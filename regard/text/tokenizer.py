@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -247,6 +247,11 @@ class Tokenizer:
         parts = [_without_unset(json.loads(self.to_json())), self.specials]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
+    def spellings(self) -> dict[str, str]:
+        """The text of the special token of each role."""
+        tokens = self._inner.get_added_tokens_decoder()
+        return {role: tokens[number].content for role, number in self.specials.items()}
+
     @property
     def pad(self) -> int:
         """The id of padding."""
@@ -272,9 +277,28 @@ class Tokenizer:
         """The id of a masked token."""
         return self._special("mask")
 
+    @cached_property
+    def opening(self) -> tuple[int, ...]:
+        """The ids that the template of the tokenizer puts before a text, such as the start token of Llama."""
+        with as_data_error("cannot encode a text"):
+            encoding = self._inner.encode("a", add_special_tokens=True)
+        added = encoding.special_tokens_mask
+        return tuple(encoding.ids[: added.index(0) if 0 in added else 0])
+
     def encode(self, text: str, with_mask: bool = False) -> list[int]:
         """The ids of a text without start and end; `with_mask` encodes mask tokens in the text as such."""
         return self._encoding(text, with_mask).ids
+
+    def encode_specials(self, text: str) -> list[int]:
+        """The ids of a text in which special tokens are encoded as such, for text that no user wrote."""
+        with as_data_error("cannot encode this text (is it valid Unicode?)"):
+            return self._with_specials.encode(text, add_special_tokens=False).ids
+
+    @cached_property
+    def special_texts(self) -> list[str]:
+        """The spellings of all special tokens, longest first."""
+        tokens = self._inner.get_added_tokens_decoder().values()
+        return sorted((token.content for token in tokens if token.special), key=len, reverse=True)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, computed on all cores."""
@@ -312,6 +336,12 @@ class Tokenizer:
         inner = self._with_mask if with_mask else self._inner
         with as_data_error("cannot encode this text (is it valid Unicode?)"):
             return inner.encode(text, add_special_tokens=False)
+
+    @cached_property
+    def _with_specials(self) -> tokenizers.Tokenizer:
+        inner = parse_tokenizer(json.loads(self.to_json()), "the tokenizer")
+        inner.encode_special_tokens = False
+        return inner
 
     @cached_property
     def _with_mask(self) -> tokenizers.Tokenizer:
@@ -455,8 +485,16 @@ class Tokenizers:
         return list(files)
 
     @classmethod
-    def load(cls, folder: str | Path, names: Collection[str] | None = None) -> Tokenizers:
-        """Read the one or two files of a folder, or those of `names`; links are refused."""
+    def load(
+        cls,
+        folder: str | Path,
+        names: Collection[str] | None = None,
+        specials: Mapping[str, dict[str, str]] | None = None,
+    ) -> Tokenizers:
+        """Read the one or two files of a folder, or those of `names`; links are refused.
+
+        `specials` overrides, for each file, the spelling of roles.
+        """
         if names is None:
             names = [name for name in (JOINT, SOURCE, TARGET) if os.path.lexists(Path(folder) / name)]
         if set(names) not in ({JOINT}, {SOURCE, TARGET}):
@@ -464,5 +502,6 @@ class Tokenizers:
                 f"{folder} has {', '.join(sorted(names)) or 'no tokenizer'}; "
                 f"it must have {JOINT} alone, or {SOURCE} and {TARGET}"
             )
-        files = {name: Tokenizer(open_tokenizer(Path(folder) / name)) for name in names}
+        spelled = specials or {}
+        files = {name: Tokenizer(open_tokenizer(Path(folder) / name), spelled.get(name)) for name in names}
         return cls.joint(files[JOINT]) if JOINT in files else cls(files[SOURCE], files[TARGET])

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 from torch.optim.optimizer import Optimizer
 
+from regard.training.shards import local
+
 
 class AdamW(Optimizer):
     """torch's AdamW without the import of torch's compiler.
@@ -53,10 +55,10 @@ class AdamW(Optimizer):
         if not parameters:
             return
         adamw(
-            parameters,
-            [parameter.grad for parameter in parameters],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
+            [local(parameter) for parameter in parameters],
+            [local(parameter.grad) for parameter in parameters],
+            [local(state["exp_avg"]) for state in states],
+            [local(state["exp_avg_sq"]) for state in states],
             [],
             [state["step"] for state in states],
             fused=group["fused"],

@@ -15,6 +15,7 @@ from torch import Tensor, _foreach_lerp_, nn  # pyright: ignore[reportPrivateImp
 from regard.errors import CheckpointError
 from regard.registry import Registry
 from regard.training.settings import AveragingSettings
+from regard.training.shards import like, local
 
 Parameters = Mapping[str, nn.Parameter]
 
@@ -74,7 +75,8 @@ class ExponentialAverage:
         if not self.averaged:
             self.averaged = dict(zip(self.parameters, (tensor.clone() for tensor in current), strict=True))
         decay = min(self.decay, (1 + self.count) / (10 + self.count))
-        _foreach_lerp_(list(self.averaged.values()), current, 1 - decay)
+        averaged = [local(tensor) for tensor in self.averaged.values()]
+        _foreach_lerp_(averaged, [local(tensor) for tensor in current], 1 - decay)
         self.count += 1
 
     def weights(self) -> dict[str, Tensor]:
@@ -109,7 +111,10 @@ class LastAverage:
         """The mean of the copies."""
         if not self.copies:
             return {}
-        return {name: torch.stack([copy[name] for copy in self.copies]).mean(0) for name in self.parameters}
+        return {
+            name: like(parameter, torch.stack([local(copy[name]) for copy in self.copies]).mean(0))
+            for name, parameter in self.parameters.items()
+        }
 
     def state(self) -> dict[str, Tensor]:
         """Every copy, numbered from the oldest."""

@@ -6,6 +6,8 @@ OUT/run.lock                     the process that writes to the folder
 
 If a run resumes from an earlier checkpoint, the folders of later steps are renamed to abandoned-step-N. They
 are deleted when the run has a checkpoint of step N or later, or ends.
+
+Of several ranks the first locks, renames and deletes. All of them write into the new folder of a checkpoint.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ import os
 import shutil
 import socket
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from io import FileIO
 from pathlib import Path
 
+from regard import ranks
 from regard.checkpoints.atomic_folders import (
     REPLACED,
     cannot_write,
@@ -118,6 +122,9 @@ class CheckpointManager:
 
     def open(self, needed: int) -> None:
         """Lock the folder for writing; raises if a checkpoint of `needed` bytes cannot be written."""
+        ranks.from_first(lambda: self._open(needed))
+
+    def _open(self, needed: int) -> None:
         requirement = f"a checkpoint needs about {megabytes(needed)}"
         if _free(self.out) < needed:
             raise TrainingError(disk_full(self.out, requirement))
@@ -142,20 +149,23 @@ class CheckpointManager:
 
     def steps(self) -> list[int]:
         """The steps with a checkpoint, sorted; also those whose replacement was interrupted."""
+        return ranks.from_first(self._steps)
+
+    def _steps(self) -> list[int]:
         return sorted(
             {*_numbers(self.checkpoint_folder, STEP), *_numbers(self.checkpoint_folder, REPLACED + STEP)}
         )
 
     def snapshots(self) -> list[int]:
         """The steps with a snapshot of the weights, sorted."""
-        return _numbers(self.snapshot_folder, STEP)
+        return ranks.from_first(lambda: _numbers(self.snapshot_folder, STEP))
 
     def path(self, step: int) -> Path:
         """The path of a step's checkpoint, which may not exist."""
         return self.checkpoint_folder / f"step-{step:08}"
 
     def save(self, step: int, write: Write) -> Path:
-        """Write a checkpoint with `write`; an existing one of this step is replaced."""
+        """Write a checkpoint with `write`, which every rank calls; one of this step is replaced."""
         return self._save(self.path(step), write)
 
     def save_snapshot(self, step: int, write: Write) -> Path:
@@ -163,31 +173,34 @@ class CheckpointManager:
         return self._save(self.snapshot_folder / f"step-{step:08}", write)
 
     def _save(self, target: Path, write: Write) -> Path:
-        if not target.parent.is_dir():  # the run was moved; creating the folder would divide it
-            raise CheckpointError(f"{target.parent} does not exist any more; resume the run where it is now")
-        with new_folder(target, replace=True) as folder:
+        with ranks.opened_by_first(lambda: _new_folder(target)) as folder:
             write(folder)
         return target
 
     def prune(self, keep: int, best: int | None) -> None:
         """Delete all checkpoints except the newest `keep` and the best."""
         for step in self.steps()[:-keep]:
-            if step != best:
+            if step != best and ranks.is_first():
                 _remove(self.path(step))
 
     def newest_good(self) -> Path | None:
         """The newest undamaged checkpoint; each damaged one is logged as a warning."""
-        for step in reversed(self.steps()):
+        return ranks.from_first(self._newest_good)
+
+    def _newest_good(self) -> Path | None:
+        for step in reversed(self._steps()):
             folder = readable_folder(self.path(step))
-            try:
-                check_manifest(folder)
+            damage = damage_of(folder)
+            if not damage:
                 return folder
-            except CheckpointError as error:
-                log.warning("%s; trying the checkpoint before it", error)
+            log.warning("%s; trying the checkpoint before it", damage)
         return None
 
     def abandon_after(self, step: int) -> None:
         """Rename the folders of later steps; the resumed run writes them again."""
+        ranks.from_first(lambda: self._abandon_after(step))
+
+    def _abandon_after(self, step: int) -> None:
         for folder in (self.checkpoint_folder, self.snapshot_folder):
             for later in _numbers(folder, STEP):
                 if later > step:
@@ -198,10 +211,28 @@ class CheckpointManager:
 
     def remove_abandoned(self, step: int | None = None) -> None:
         """Delete the renamed folders of steps up to this one, or all."""
+        ranks.from_first(lambda: self._remove_abandoned(step))
+
+    def _remove_abandoned(self, step: int | None) -> None:
         for folder in (self.checkpoint_folder, self.snapshot_folder):
             for abandoned in _numbers(folder, ABANDONED):
                 if step is None or abandoned <= step:
                     _remove(folder / f"{ABANDONED}{abandoned:08}")
+
+
+def damage_of(folder: Path) -> str:
+    """What is wrong with the files of a checkpoint; empty if they are as they were written."""
+    try:
+        check_manifest(folder)
+    except CheckpointError as error:
+        return str(error)
+    return ""
+
+
+def _new_folder(target: Path) -> AbstractContextManager[Path]:
+    if not target.parent.is_dir():  # the run was moved; creating the folder would divide it
+        raise CheckpointError(f"{target.parent} does not exist any more; resume the run where it is now")
+    return new_folder(target, replace=True)
 
 
 def _numbers(folder: Path, prefix: str) -> list[int]:

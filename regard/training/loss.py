@@ -62,6 +62,7 @@ class CrossEntropyLoss:
 
     label_smoothing: float = 0.0
     r_drop: float = 0.0
+    class_weights: tuple[float, ...] | None = None  # for logits: a factor for the loss of each target
 
     def __post_init__(self):
         if not 0 <= self.label_smoothing < 1:
@@ -83,7 +84,10 @@ class CrossEntropyLoss:
     def of_logits(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss of logits N V and targets N."""
         _report_cross_entropy(F.cross_entropy(logits.detach(), targets, reduction="none"))
-        loss = F.cross_entropy(logits, targets, label_smoothing=self.label_smoothing, reduction="sum")
+        weights = None if self.class_weights is None else logits.new_tensor(self.class_weights)
+        loss = F.cross_entropy(
+            logits, targets, weights, label_smoothing=self.label_smoothing, reduction="sum"
+        )
         if self.r_drop:
             p, q = logits.log_softmax(-1).chunk(2)
             loss = loss + self.r_drop / 2 * ((p.exp() - q.exp()) * (p - q)).sum()
@@ -106,6 +110,13 @@ def cross_entropy(
     """
     chunk = chunk or max(1, CHUNK_LOGITS // weight.shape[0])
     needs_grad = torch.is_grad_enabled()
+    device = rows.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        with torch.autocast(device, enabled=False):  # logits and loss need the precision of the weights
+            full = rows.to(weight.dtype)
+            return _CrossEntropy.apply(
+                full, weight, bias, targets, label_smoothing, chunk, r_drop, needs_grad
+            )
     return _CrossEntropy.apply(rows, weight, bias, targets, label_smoothing, chunk, r_drop, needs_grad)
 
 

@@ -7,7 +7,8 @@ For a matrix W with gradient G, momentum m and learning rate r:
 
 O(U) has the singular vectors of U and singular values near 1. The factor s gives the update the typical size
 of AdamW's (Liu et al. 2025), so that both use one learning rate. A fused W^Q W^K W^V is three matrices.
-Matrices of equal shape are computed together, in float32.
+Matrices of equal shape are computed together, in float32, or in float64 if they are. Of a sharded matrix
+every process gathers U, computes O(U) and updates its rows.
 """
 
 # torch._foreach_* operate on lists of tensors; torch's own optimizers use them.
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor
 
 from regard.training.adamw import AdamW
+from regard.training.shards import full, is_sharded, like, local, share_of
 
 # a, b, c of the polynomial a x + b x^3 + c x^5 of each iteration. Each is the one that brings the singular
 # values of an interval, at first 0.003 to 1, closest to 1 in the worst case (Amsel et al. 2025). After four
@@ -39,7 +41,8 @@ WIDE = 2  # ratio of columns to rows from which iterating on x x^T is cheaper
 def orthogonalise(stack: Tensor) -> Tensor:
     """Matrices N R C with singular values near 1, by Newton-Schulz iterations."""
     tall = stack.shape[1] > stack.shape[2]
-    x = stack.mT.float() if tall else stack.float()
+    stack = stack.to(torch.promote_types(stack.dtype, torch.float32))
+    x = stack.mT if tall else stack
     x = x / x.flatten(1).norm(dim=1).clamp_min(1e-20)[:, None, None]
     x = _iterate_on_squares(x) if x.shape[2] >= WIDE * x.shape[1] else _iterate(x)
     return x.mT if tall else x
@@ -97,20 +100,29 @@ class Muon(AdamW):
             return
         parameters = [parameter for parameter, _ in sections]
         updates = self._momentum(parameters, group["momentum"])
-        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        torch._foreach_mul_([local(x) for x in parameters], 1 - group["lr"] * group["weight_decay"])
+        # The changes of a sharded parameter are collected whole, and this process adds its rows of them.
+        changed = [
+            torch.zeros(x.shape, dtype=x.dtype, device=x.device) if is_sharded(x) else x for x in parameters
+        ]
         by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
-        for (parameter, rows), update in zip(sections, updates, strict=True):
-            for matrix, part in zip(parameter.split(rows), update.split(rows), strict=True):
+        for target, update, (_, rows) in zip(changed, updates, sections, strict=True):
+            for matrix, part in zip(target.split(rows), full(update).split(rows), strict=True):
                 by_shape.setdefault(tuple(part.shape), []).append((matrix, part))
         for shape, pairs in by_shape.items():
             directions = orthogonalise(torch.stack([part for _, part in pairs])).to(pairs[0][0].dtype)
             matrices = [matrix for matrix, _ in pairs]
             scale = MATCHING_ADAMW * max(shape) ** 0.5
             torch._foreach_add_(matrices, list(directions.unbind()), alpha=-group["lr"] * scale)
+        for parameter, change in zip(parameters, changed, strict=True):
+            if parameter is not change:
+                local(parameter).add_(share_of(parameter, change))
 
     def _momentum(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
-        """Update every momentum; the Nesterov updates."""
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        momenta = [self.state_of(parameter, "momentum")["momentum"] for parameter in parameters]
+        """Update every momentum; the Nesterov updates, sharded as the parameters are."""
+        gradients = [local(parameter.grad) for parameter in parameters if parameter.grad is not None]
+        states = [self.state_of(parameter, "momentum")["momentum"] for parameter in parameters]
+        momenta = [local(state) for state in states]
         torch._foreach_lerp_(momenta, gradients, 1 - momentum)
-        return list(torch._foreach_lerp(gradients, momenta, momentum))
+        updates = torch._foreach_lerp(gradients, momenta, momentum)
+        return [like(parameter, update) for parameter, update in zip(parameters, updates, strict=True)]

@@ -20,6 +20,7 @@ from regard.registry import Registry
 from regard.training.adamw import AdamW
 from regard.training.muon import Muon
 from regard.training.settings import OptimizerSettings, TrainingSettings
+from regard.training.shards import local
 
 Role = Literal["matrix", "weight", "table", "plain"]
 
@@ -181,17 +182,22 @@ def _can_fuse(parts: list[Part]) -> bool:
 
 
 def gradients_of(optimizer: Optimizer) -> list[Tensor]:
-    """The gradients of all parameters that have one."""
+    """The gradients of all parameters that have one; of sharded ones the share of this process."""
     parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
-    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return [local(parameter.grad) for parameter in parameters if parameter.grad is not None]
 
 
-def scale_and_clip(gradients: list[Tensor], count: int, limit: float | None) -> Tensor:
+def scale_and_clip(
+    gradients: list[Tensor],
+    count: int,
+    limit: float | None,
+    total: Callable[[Tensor], Tensor] = lambda norm: norm,
+) -> Tensor:
     """Divide summed gradients by a count and clip their global norm to `limit`; their norm before clipping.
 
-    Both factors are applied in one pass.
+    Both factors are applied in one pass. `total` gives the norm of whole gradients from that of their shares.
     """
-    norm = torch.nn.utils.get_total_norm(gradients) / count
+    norm = total(torch.nn.utils.get_total_norm(gradients)) / count
     factor = torch.full_like(norm, 1 / count)
     if limit is not None:
         factor = factor * (limit / norm.clamp_min(1e-30)).clamp_max(1.0)

@@ -12,6 +12,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Barrier
 from types import TracebackType
@@ -46,18 +47,18 @@ class Replicas:
         replicas.backward(module, parts)       # adds to every .grad
     """
 
-    def __init__(self, count: int = 1):
-        self.count = count
+    def __init__(self, count: int = 1, precision: str = "float32"):
+        self.count, self.precision = count, precision
         self._pool: ThreadPoolExecutor | None = None
         self._default_interval = 0.0
 
     @classmethod
-    def for_module(cls, module: nn.Module, count: int) -> Replicas:
+    def for_module(cls, module: nn.Module, count: int, precision: str = "float32") -> Replicas:
         """`count` replicas for a module on a CPU, one on an accelerator."""
         devices = {parameter.device.type for parameter in module.parameters()} - {"cpu"}
         if devices and count > 1:
             log.info("1 replica instead of %d on %s", count, ", ".join(sorted(devices)))
-        return cls(1 if devices else count)
+        return cls(1 if devices else count, precision)
 
     def __enter__(self) -> Replicas:
         if self.count > 1:
@@ -84,11 +85,11 @@ class Replicas:
     def backward(self, module: nn.Module, parts: Sequence[Any]) -> list[LossSums]:
         """The losses of each part; their gradients are added to those of the module."""
         if self._pool is None:
-            return [_backward_here(module, part) for part in parts]
+            return [backward_here(module, part, self.precision) for part in parts]
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         seeds = torch.randint(1 << 62, (len(parts),)).tolist()
         futures = [
-            self._pool.submit(_gradients, module, parameters, part, seed)
+            self._pool.submit(_gradients, module, parameters, part, seed, self.precision)
             for part, seed in zip(parts, seeds, strict=True)
         ]
         losses: list[LossSums] = []
@@ -111,26 +112,39 @@ def _set_threads(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
-def _backward_here(module: nn.Module, part: Any) -> LossSums:
-    loss, sums = _forward(module, part)
+def backward_here(
+    module: nn.Module, part: Any, precision: str = "float32", is_counted: bool = True
+) -> LossSums:
+    """The losses of a part, whose gradients are added to those of the module; zeros if it is not counted."""
+    loss, sums = _forward(module, part, precision)
+    if not is_counted:
+        (loss * 0).backward()
+        return LossSums(sums.loss * 0, sums.cross_entropy * 0, 0)
     loss.backward()
     return sums
 
 
 def _gradients(
-    module: nn.Module, parameters: list[nn.Parameter], part: Any, seed: int
+    module: nn.Module, parameters: list[nn.Parameter], part: Any, seed: int, precision: str
 ) -> tuple[LossSums, tuple[Tensor | None, ...]]:
     with dropout_generator(torch.Generator().manual_seed(seed)):
-        loss, sums = _forward(module, part)
+        loss, sums = _forward(module, part, precision)
     return sums, torch.autograd.grad(loss, parameters, allow_unused=True)
 
 
-def _forward(module: nn.Module, part: Any) -> tuple[Tensor, LossSums]:
+def _forward(module: nn.Module, part: Any, precision: str) -> tuple[Tensor, LossSums]:
     """The loss with its graph, and the sums; a module that reports no cross-entropy has only its loss."""
-    with observed_cross_entropy() as reported:
+    with observed_cross_entropy() as reported, _precision(module, precision):
         loss, count = module(part)
     cross_entropy = torch.stack(reported).sum() if reported else loss.detach()
     return loss, LossSums(loss.detach(), cross_entropy, count)
+
+
+def _precision(module: nn.Module, name: str) -> AbstractContextManager[object]:
+    """A context in which matrix products are computed in bfloat16, if wanted."""
+    if name == "float32":
+        return nullcontext()
+    return torch.autocast(next(module.parameters()).device.type, torch.bfloat16)
 
 
 def _add_gradients(parameters: list[nn.Parameter], gradients: Sequence[Tensor | None]) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from regard.errors import SettingError
 from regard.registry import Registry
 
 Schedule = Callable[[int, int, int, float], float]
 
 
 def inverse_sqrt(step: int, warmup: int, steps: int, final: float) -> float:
-    """The paper's schedule (section 5.3): proportional to 1 / sqrt(step) after the warm-up."""
+    """The paper's schedule (equation 3) as a factor of its peak: 1 / sqrt(step) after the warm-up."""
     return _warmup_factor(step, warmup) * math.sqrt(max(1, warmup) / max(step, warmup, 1))
 
 
@@ -39,21 +38,6 @@ def constant(step: int, warmup: int, steps: int, final: float) -> float:
 SCHEDULES: Registry[Schedule] = Registry(
     "schedule", {"inverse-sqrt": inverse_sqrt, "cosine": cosine, "linear": linear, "constant": constant}
 )
-
-
-def paper_rate(step: int, width: int, warmup: int) -> float:
-    """The learning rate of equation 3: width^-0.5 min(step^-0.5, step warmup^-1.5).
-
-    It equals `paper_peak(width, warmup)` times the schedule "inverse-sqrt".
-    """
-    return width**-0.5 * min(step**-0.5, step * warmup**-1.5)
-
-
-def paper_peak(width: int, warmup: int) -> float:
-    """The highest learning rate of equation 3, at the end of the warm-up."""
-    if width < 1 or warmup < 1:
-        raise SettingError(f"width ({width}) and warmup ({warmup}) must be 1 or more")
-    return (width * warmup) ** -0.5
 
 
 def _warmup_factor(step: int, warmup: int) -> float:

@@ -6,7 +6,7 @@ Trainer, against their registries.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -49,6 +49,18 @@ class LoopSettings(Settings):
     compile: bool = False
     """Whether torch.compile compiles the blocks of the model. It is left out where there is no compiler."""
 
+    precision: Literal["float32", "bfloat16", "auto"] = "float32"
+    """Precision of matrix products in training. Weights, optimizer and loss stay in float32.
+
+    `bfloat16` is faster on GPUs, and on processors with AMX or AVX512-BF16. On others it is slower. `auto`
+    measures both and takes the faster one. The run says which.
+    """
+    activation_checkpointing: bool = False
+    """Whether a block keeps only its input and computes the rest again in the backward pass.
+
+    It takes about a third more time and much less memory. It needs `replicas` 1.
+    """
+
     @field_validator("freeze", mode="before")
     @classmethod
     def _as_tuple(cls, value: object) -> object:
@@ -59,6 +71,10 @@ class LoopSettings(Settings):
         if self.replicas > 1 and self.compile:
             raise SettingError(
                 f"replicas ({self.replicas}) must be 1 with compile; set replicas to 1, or leave compile out"
+            )
+        if self.replicas > 1 and self.activation_checkpointing:
+            raise SettingError(
+                f"replicas ({self.replicas}) must be 1 with activation_checkpointing; leave one of them out"
             )
         return self
 
@@ -149,6 +165,19 @@ class CheckpointSettings(Settings):
     """
 
 
+class DistributedSettings(Settings):
+    """[distributed]: how the processes that torchrun started train one model. One process ignores it."""
+
+    strategy: Annotated[str, NamedIn("regard.training.parallel", "STRATEGIES")] = "ddp"
+    """Who has the weights. `ddp` gives all weights to every process.
+
+    `fsdp` gives each process a share of every weight, of its gradient and of its optimizer state (FSDP2), for
+    models that are too large for one device.
+    """
+    timeout: Annotated[float, Field(gt=0, le=1e6)] = 600.0
+    """Seconds after which a process that does not answer in a step ends the job."""
+
+
 class ValidationSchedule(Settings):
     """When the model is validated: the part of [validation] that the Trainer reads."""
 
@@ -171,6 +200,14 @@ class TrainingSettings(LoopSettings):
     """See CheckpointSettings."""
     validation: ValidationSchedule = ValidationSchedule()
     """See ValidationSchedule."""
+    distributed: DistributedSettings = DistributedSettings()
+    """See DistributedSettings."""
+
+    @model_validator(mode="after")
+    def _check_precision(self) -> TrainingSettings:
+        if self.precision == "auto":
+            raise SettingError("precision (auto) is measured by a run; give a Trainer float32 or bfloat16")
+        return self
 
     @model_validator(mode="after")
     def _check_schedule(self) -> TrainingSettings:
@@ -187,9 +224,11 @@ MAY_CHANGE = (
     "steps",
     "max_grad_norm",
     "compile",
+    "activation_checkpointing",
     "optimizer.learning_rate",
     "optimizer.weight_decay",
     *(f"schedule.{name}" for name in ScheduleSettings.model_fields),
     *(f"checkpoints.{name}" for name in CheckpointSettings.model_fields),
     *(f"validation.{name}" for name in ValidationSchedule.model_fields),
+    *(f"distributed.{name}" for name in DistributedSettings.model_fields),
 )

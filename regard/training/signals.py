@@ -1,4 +1,7 @@
-"""Signals that end a run: recorded at once, handled between two steps."""
+"""Signals that end a run: recorded at once, handled between two steps.
+
+Several ranks handle a signal after the same step: `agree` tells each of them what another one received.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+from regard import ranks
 
 
 def hangup() -> tuple[int, ...]:
@@ -25,11 +30,13 @@ class Interruption:
     """A context that records SIGTERM, SIGINT and SIGHUP; a second signal ends the process at once.
 
     A second SIGHUP does not, since a closing terminal may send several. An ignored SIGHUP, as under nohup,
-    stays ignored.
+    stays ignored. With several ranks no signal ends a process at once: torchrun passes on what the terminal
+    also sends, and kills processes that do not end.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._received = 0
         self._is_abortable = False
         self._previous: dict[int, Any] = {}
 
@@ -43,6 +50,12 @@ class Interruption:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
+    def agree(self) -> None:
+        """Take over a signal that any rank has received; every rank must call this."""
+        if ranks.count() > 1 and self.signal is None:
+            received = max(number for (number,) in ranks.gathered_numbers([self._received]))
+            self.signal = int(received) or None
+
     @contextmanager
     def abortable(self) -> Iterator[None]:
         """A block without side effects, which a signal ends early."""
@@ -55,6 +68,9 @@ class Interruption:
             self._is_abortable = False
 
     def _record(self, number: int, frame: FrameType | None) -> None:
+        self._received = number
+        if ranks.count() > 1:
+            return
         if self.signal is not None:
             if number in hangup():
                 return

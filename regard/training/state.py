@@ -6,6 +6,7 @@ A checkpoint is a usable model folder, with averaged weights if there are any, a
                            the identity of the run
     training.safetensors   optimizer, averages, torch's random generators, and the trained weights that
                            differ from those of the model folder
+    shard-*.safetensors    of a run with the strategy fsdp: all sharded tensors, a file of each rank
 """
 
 from __future__ import annotations
@@ -22,16 +23,36 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
+from regard import ranks
 from regard.checkpoints import format1
 from regard.checkpoints.atomic_folders import write_json, write_tensors
-from regard.checkpoints.folder import CONFIG, WEIGHTS, as_arrays, load_weights, stored_weights, write_model
+from regard.checkpoints.folder import (
+    CONFIG,
+    WEIGHTS,
+    as_arrays,
+    check_names,
+    load_weights,
+    stored_weights,
+    write_model,
+)
 from regard.checkpoints.untrusted_files import MappedWeights, check_manifest, read_json
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.text.batches import BatchSource
 from regard.text.tokenizer import JOINT, SOURCE, Tokenizers
-from regard.training.averaging import Average, swapped_in
+from regard.training.averaging import Average
+from regard.training.parallel import Parallel
 from regard.training.settings import MAY_CHANGE, TrainingSettings
+from regard.training.shards import (
+    has_shards,
+    is_sharded,
+    like,
+    local,
+    parameter_in,
+    read_shards,
+    share_of,
+    write_shards,
+)
 
 VALUES = "training.json"
 TENSORS = "training.safetensors"
@@ -162,6 +183,7 @@ class TrainingState:
     """The objects whose states make up the state of training."""
 
     module: nn.Module
+    parallel: Parallel
     optimizer: Optimizer
     average: Average
     source: BatchSource[Any]
@@ -181,24 +203,23 @@ class TrainingState:
         return copies * sum(tensor.nbytes for tensor in stored_weights(self.module).values())
 
     def write(self, folder: Path, progress: Progress) -> None:
-        """Write all files of a checkpoint except its manifest."""
-        averaged = self.average.weights()
+        """Write all files of a checkpoint except its manifest; every rank must call it."""
         self.write_model(folder)
-        in_folder = (
-            {f"model.{name}" for name in stored_weights(self.model)} if self.model is not None else set()
-        )
+        optimizer, numbers = self._optimizer_state()
         random = random_state()
         tensors = {
-            **{
-                f"weights/{name}": tensor
-                for name, tensor in stored_weights(self.module).items()
-                if averaged or name not in in_folder
-            },
+            **self._weights_to_write(),
             **{f"average/{name}": tensor for name, tensor in self.average.state().items()},
             **{f"random/{name}": tensor for name, tensor in random.tensors.items()},
+            **optimizer,
         }
-        optimizer, numbers = self._optimizer_state()
-        write_tensors(folder / TENSORS, as_arrays({**tensors, **optimizer}))
+        sharded = {name: tensor for name, tensor in tensors.items() if is_sharded(tensor)}
+        if sharded:
+            write_shards(folder, sharded)
+        if not ranks.is_first():
+            return
+        whole = {name: tensor for name, tensor in tensors.items() if name not in sharded}
+        write_tensors(folder / TENSORS, as_arrays(whole))
         values = {
             "format": format1.FORMAT,
             "progress": asdict(progress),
@@ -210,28 +231,56 @@ class TrainingState:
         }
         write_json(folder / VALUES, values)
 
+    def _weights_to_write(self) -> dict[str, Tensor]:
+        """The trained weights that the model folder does not have, and all that are sharded."""
+        in_folder: set[str] = set()
+        if self.model is not None and not self.average.weights():
+            in_folder = {f"model.{name}" for name in stored_weights(self.model)}
+        return {
+            f"weights/{name}": tensor
+            for name, tensor in stored_weights(self.module).items()
+            if name not in in_folder or is_sharded(tensor)
+        }
+
     def write_model(self, folder: Path) -> None:
-        """Write a model folder, with averaged weights if there are any."""
+        """Write a model folder, with averaged weights if there are any; every rank must call it."""
         if self.model is None:
             return
-        with swapped_in(dict(self.module.named_parameters()), self.average.weights()):
-            config: Any = self.model.config
-            weights, metadata = stored_weights(self.model), self.metadata
-            write_model(folder, config, weights, metadata.tokenizers, metadata.task, metadata.extra)
+        with self.parallel.whole(self.average.weights()) as module:
+            if ranks.is_first():
+                model: Any = module.model
+                weights, metadata = stored_weights(model), self.metadata
+                write_model(folder, model.config, weights, metadata.tokenizers, metadata.task, metadata.extra)
 
     def restore(self, folder: Path) -> Progress:
         """Restore the state of a checkpoint; its progress."""
-        files = check_manifest(folder)
-        values, tensors = _values(folder, files), MappedWeights(folder / TENSORS)
+        files = ranks.from_first(lambda: check_manifest(folder))
+        values = _values(folder, files)
         self._check_model(folder, files)
         progress = Progress.read(values.get("progress"))
-        load_weights(self.module, self._weights(folder, tensors, WEIGHTS in files))
-        self.average.restore(_under("average/", tensors))
-        self._restore_optimizer(_under("optimizer/", tensors), values.get("optimizer"))
+        parameters = dict(self.module.named_parameters())
+        tensors: Mapping[str, np.ndarray | Tensor] = MappedWeights(folder / TENSORS)
+        if has_shards(files):
+            tensors = {**tensors, **read_shards(folder, parameters, tensors)}
+        self._load_weights(self._weights(folder, tensors, WEIGHTS in files))
+        self.average.restore(_under("average/", tensors, parameters))
+        self._restore_optimizer(_under("optimizer/", tensors, parameters), values.get("optimizer"))
         position = values.get("source")
         self.source.restore(position if isinstance(position, dict) else {})
-        restore_random_state(RandomState.from_dict(_under("random/", tensors), values.get("random")))
+        restore_random_state(RandomState.from_dict(_under("random/", tensors, {}), values.get("random")))
         return progress
+
+    def _load_weights(self, weights: Mapping[str, np.ndarray | Tensor]) -> None:
+        """Load weights by name; of a sharded module every rank its rows."""
+        if not self.parallel.is_sharded:
+            arrays = {name: x.numpy() if isinstance(x, Tensor) else x for name, x in weights.items()}
+            load_weights(self.module, arrays)
+            return
+        wanted = stored_weights(self.module)
+        check_names(*({name: tuple(x.shape) for name, x in side.items()} for side in (wanted, weights)))
+        with torch.no_grad():
+            for name, tensor in wanted.items():
+                local(tensor).copy_(local(_placed(tensor, weights[name])))
 
     def _check_model(self, folder: Path, files: Collection[str]) -> None:
         """Raise if the checkpoint has another architecture or other tokenizers."""
@@ -245,7 +294,9 @@ class TrainingState:
         ]
         _check_equal(folder, "tokenizer", *fingerprints)
 
-    def _weights(self, folder: Path, tensors: MappedWeights, has_model: bool) -> dict[str, np.ndarray]:
+    def _weights(
+        self, folder: Path, tensors: Mapping[str, np.ndarray | Tensor], has_model: bool
+    ) -> dict[str, np.ndarray | Tensor]:
         stored = MappedWeights(folder / WEIGHTS).items() if has_model else ()
         trained = [(name, array) for name, array in tensors.items() if name.startswith("weights/")]
         return {
@@ -287,13 +338,30 @@ class TrainingState:
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
 
 
-def _under(prefix: str, tensors: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Copies of the tensors with a prefix, by name without it."""
+def _under(
+    prefix: str, tensors: Mapping[str, np.ndarray | Tensor], parameters: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Copies of the tensors with a prefix, by name without it; sharded as their parameters are."""
     return {
-        name.removeprefix(prefix): torch.from_numpy(np.array(array))
-        for name, array in tensors.items()
+        name.removeprefix(prefix): _placed(_parameter_of(name, tensors[name], parameters), tensors[name])
+        for name in tensors
         if name.startswith(prefix)
     }
+
+
+def _parameter_of(name: str, tensor: np.ndarray | Tensor, parameters: Mapping[str, Tensor]) -> Tensor | None:
+    """The parameter that a stored tensor belongs to, if it has the same shape."""
+    owner = parameter_in(name, parameters)
+    return parameters[owner] if owner and tuple(parameters[owner].shape) == tuple(tensor.shape) else None
+
+
+def _placed(parameter: Tensor | None, tensor: np.ndarray | Tensor) -> Tensor:
+    """A copy of an array, sharded as a parameter is; a tensor was read so already."""
+    if isinstance(tensor, Tensor):
+        return tensor
+    if parameter is None or not is_sharded(parameter):
+        return torch.from_numpy(np.array(tensor))
+    return like(parameter, share_of(parameter, tensor).to(parameter.device))
 
 
 def read_values(folder: Path) -> dict[str, Any]:
@@ -307,6 +375,11 @@ def read_config(folder: Path) -> ModelConfig:
         return ModelConfig.read(format1.read_config(folder / CONFIG, read_json(folder / CONFIG)).get("model"))
     except SettingError as error:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from None
+
+
+def progress_in(folder: Path) -> Progress:
+    """The progress in a checkpoint, without verifying its files."""
+    return Progress.read(_values(folder, (VALUES, TENSORS)).get("progress"))
 
 
 def _values(folder: Path, files: Collection[str]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The Trainer: steps, validations and checkpoints, up to the last step or early stopping.
 
 It trains any module whose forward(batch) gives a summed loss and a count, from any resumable source of
-batches. A step is one batch, divided into micro-batches and replicas. The summed gradients are divided once,
-by the count of the whole step, so that the division of a batch does not change the result.
+batches. A step is one batch, divided into micro-batches, replicas and ranks. The summed gradients are divided
+once, by the count of the whole step, so that the division of a batch does not change the result.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard import ranks
 from regard.checkpoints.atomic_folders import readable_folder
-from regard.checkpoints.untrusted_files import check_manifest
 from regard.errors import CheckpointError, Interrupted, TrainingError
-from regard.model.transformer import Stack
 from regard.text.batches import BatchSource
 from regard.text.tokenizer import Tokenizers
-from regard.training.averaging import AVERAGES, swapped_in
-from regard.training.checkpoint_manager import CheckpointManager
+from regard.training.averaging import AVERAGES
+from regard.training.checkpoint_manager import CheckpointManager, damage_of
 from regard.training.events import (
     Event,
     Finished,
@@ -39,9 +38,11 @@ from regard.training.events import (
     Validation,
 )
 from regard.training.optimizers import build_optimizer, gradients_of, scale_and_clip, set_learning_rate
-from regard.training.replicas import LossSums, Replicas
+from regard.training.parallel import blocks_of, parallel_for
+from regard.training.replicas import LossSums
 from regard.training.schedule import SCHEDULES
 from regard.training.settings import TrainingSettings
+from regard.training.shards import local
 from regard.training.signals import Interruption
 from regard.training.state import (
     Best,
@@ -105,6 +106,7 @@ class Trainer:
         extra: Mapping[str, Any] | None = None,
         run: Mapping[str, Any] | None = None,
     ):
+        self.parallel = parallel_for(module, settings)
         self.module, self.source, self.settings = module, source, settings
         self.validate, self.observers = validate, list(observers)
         self.checkpoints = None if out is None else CheckpointManager(Path(out))
@@ -115,9 +117,8 @@ class Trainer:
         self.average = AVERAGES.find(settings.averaging.name)(self.parameters, settings.averaging)
         metadata = Metadata(task, extra or {}, tokenizers)
         self.state = TrainingState(
-            module, self.optimizer, self.average, source, settings, metadata, run or {}
+            module, self.parallel, self.optimizer, self.average, source, settings, metadata, run or {}
         )
-        self.replicas = Replicas.for_module(module, settings.replicas)
         self._resumed_from: Path | None = None
         self._saved: Progress | None = None
 
@@ -151,10 +152,9 @@ class Trainer:
             log.info("the best validation so far is not comparable any more: %s", reason)
             self.progress.forget_best()
         elif checkpoints is not None and best is not None:
-            try:
-                check_manifest(readable_folder(checkpoints.path(best.step)))
-            except CheckpointError as error:
-                log.warning("the best checkpoint, of step %d, cannot be used: %s", best.step, error)
+            folder = readable_folder(checkpoints.path(best.step))
+            if damage := ranks.from_first(lambda: damage_of(folder)):
+                log.warning("the best checkpoint, of step %d, cannot be used: %s", best.step, damage)
                 self.progress.best = None
 
     def _find_checkpoint(self, path: Path | None) -> Path | None:
@@ -169,7 +169,7 @@ class Trainer:
 
     def train(self) -> Outcome:
         """Train to the end. A signal writes a checkpoint and raises Interrupted."""
-        with Interruption() as interruption, self.replicas:
+        with Interruption() as interruption, self.parallel:
             try:
                 self._open()
                 reason = self._run(interruption)
@@ -183,9 +183,9 @@ class Trainer:
         folder = None if manager is None or best is None else manager.path(best.step)
         return Outcome(self.progress.step, reason, best, folder)
 
-    def averaged(self) -> AbstractContextManager[None]:
-        """A context in which the module has its averaged weights, if there are any."""
-        return swapped_in(self.parameters, self.average.weights())
+    def averaged(self) -> AbstractContextManager[nn.Module]:
+        """A context with a module that has all weights, averaged if there is an average."""
+        return self.parallel.whole(self.average.weights())
 
     def _open(self) -> None:
         if self.settings.compile:
@@ -204,6 +204,7 @@ class Trainer:
     def _run(self, interruption: Interruption) -> str:
         self.module.train()
         while True:
+            interruption.agree()
             if interruption.signal is not None:
                 self._interrupt(interruption.signal)
             reason = self._reason_to_end()
@@ -237,18 +238,17 @@ class Trainer:
     def _step(self, interruption: Interruption) -> None:
         """One update of the weights; a signal between two micro-batches undoes the step."""
         start, position, random = time.perf_counter(), self.source.state(), random_state()
-        batch = self.source.next()
-        count, together = self.settings.gradient_accumulation * self.replicas.count, self.replicas.count
-        parts = [batch] if count == 1 else batch.split(count)
+        self.parallel.begin_step(self.progress.step + 1)
+        groups = self.parallel.groups(self.source.next())
         losses: list[LossSums] = []
-        for first in range(0, len(parts), together):
+        for number, group in enumerate(groups, 1):
             if interruption.signal is not None:
                 self.optimizer.zero_grad()
                 self.source.restore(position)
                 restore_random_state(random)
                 return
-            losses += self.replicas.backward(self.module, parts[first : first + together])
-        mean = self._mean(losses)
+            losses += self.parallel.backward(group, is_last=number == len(groups))
+        mean = self._mean(self.parallel.everywhere(losses))
         learning_rate = self._update()
         self.progress.add_loss(mean.loss)
         self.average.update(self.progress.step)
@@ -270,7 +270,8 @@ class Trainer:
     def _mean(self, losses: list[LossSums]) -> _StepLoss:
         """The mean losses; the summed gradients become those of the mean loss, clipped."""
         tokens = sum(part.count for part in losses)
-        norm = scale_and_clip(gradients_of(self.optimizer), max(1, tokens), self.settings.max_grad_norm)
+        gradients, limit = gradients_of(self.optimizer), self.settings.max_grad_norm
+        norm = scale_and_clip(gradients, max(1, tokens), limit, self.parallel.norm)
         tensors = [*(part.loss for part in losses), *(part.cross_entropy for part in losses), norm]
         *sums, gradient_norm = torch.stack(tensors).tolist()  # the only synchronisation with the device
         halves = sums[: len(losses)], sums[len(losses) :]
@@ -305,8 +306,13 @@ class Trainer:
         validation = None
         self.module.eval()
         try:
-            with torch.no_grad(), preserved_random_state(), self.averaged(), interruption.abortable():
-                validation = self.validate(self.module)
+            with (
+                torch.no_grad(),
+                preserved_random_state(),
+                self.averaged() as module,
+                interruption.abortable(),
+            ):
+                validation = ranks.share(self.validate(module))
         finally:
             self.module.train()
         if validation is None:
@@ -347,8 +353,8 @@ class Trainer:
 
     def _check_weights(self) -> None:
         """Raise if a weight is not finite; an update can overflow before the loss does."""
-        weights = [parameter.detach() for parameter in self.parameters.values()]
-        if not math.isfinite(torch.nn.utils.get_total_norm(weights).item()):
+        weights = [local(parameter.detach()) for parameter in self.parameters.values()]
+        if not math.isfinite(self.parallel.norm(torch.nn.utils.get_total_norm(weights)).item()):
             raise TrainingError(
                 f"a weight is NaN or infinite after step {self.progress.step}; the last checkpoint is "
                 "untouched: resume it with a lower learning_rate"
@@ -370,7 +376,6 @@ def compile_blocks(module: nn.Module) -> bool:
         reason = str(error).strip().partition("\n")[0]
         log.warning("torch.compile does not work here and is not used: %s", reason or type(error).__name__)
         return False
-    stacks = [child for child in module.modules() if isinstance(child, Stack)]
-    for part in [block for stack in stacks for block in stack.blocks] or [module]:
+    for part in blocks_of(module) or [module]:
         part.compile(dynamic=True)
     return True

@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from regard.bench import decode
@@ -39,8 +41,8 @@ def shape(request):
 @pytest.fixture(scope="module")
 def folders(shape, tmp_path_factory):
     # The command below converts a translation model, so it is not done here once more.
-    converted = shape.kind != "translation" and find_spec("ctranslate2") is not None
-    return write_all(shape, tmp_path_factory.mktemp(shape.kind), converted)
+    peers = decode.installed_peers() if shape.kind != "translation" else []
+    return write_all(shape, tmp_path_factory.mktemp(shape.kind), peers)
 
 
 def work(shape, folder, beams=1):
@@ -58,11 +60,24 @@ def test_transformers_says_what_we_say(shape, folders):
 
 @WITH_CTRANSLATE2
 def test_ctranslate2_says_what_we_say(shape, folders):
-    if "ctranslate2" not in folders or not folders["ctranslate2"].exists():
+    if "ctranslate2" not in folders:
         pytest.skip("the command is tried with a translation model")
-    worker = Worker("ctranslate2", work(shape, folders["ctranslate2"]), threads=1)
+    task = replace(work(shape, folders["ctranslate2"]), workers=2)
+    worker = Worker("ctranslate2", task, threads=1)
     worker.close()
     assert decode.output_agreement(ENGINES["regard"](work(shape, folders["regard"]))(), worker.output) == 1.0
+
+
+def test_onnxruntime_encodes_as_we_do(shape, folders):
+    if "onnxruntime" not in folders:
+        pytest.skip("no onnxruntime here, or a model that does not only encode")
+    ours = ENGINES["regard"](work(shape, folders["regard"]))()
+    exact, rounded = (
+        ENGINES["onnxruntime"](replace(work(shape, folders["onnxruntime"]), compute=compute, threads=1))()
+        for compute in ("float32", "int8")
+    )
+    assert decode.output_agreement(ours, exact) == 1.0
+    assert 0 < np.abs(np.subtract(ours, rounded)).max() < 0.3
 
 
 def test_beams_have_the_length_that_was_asked_for(folders, shape):
@@ -74,7 +89,7 @@ def test_beams_have_the_length_that_was_asked_for(folders, shape):
 
 def test_a_worker_takes_turns_and_stands_still_in_between(tmp_path):
     shape = SHAPES["generation"]
-    worker = Worker("regard", work(shape, write_all(shape, tmp_path, False)["regard"]), threads=1)
+    worker = Worker("regard", work(shape, write_all(shape, tmp_path, [])["regard"]), threads=1)
     try:
         assert worker.measure() > 0
         assert worker.measure() > 0
@@ -135,6 +150,7 @@ def test_a_peer_that_is_missing_is_named_and_left_out(monkeypatch, capsys):
     told = capsys.readouterr().err
     assert "skipped: transformers" in told
     assert "skipped: ctranslate2" in told
+    assert "skipped: onnxruntime" in told
 
 
 def test_a_peer_that_fails_is_named_and_left_out(monkeypatch, capsys):
@@ -164,6 +180,8 @@ def test_the_command_prints_an_object_a_line():
     found = json.loads(done.stdout)
     assert (found["case"], found["unit"]) == ("tiny-1", "tokens/s")
     assert found["agreement"]["transformers"] == 1.0
+    assert found["start"].keys() == found["all"].keys()
+    assert min(found["start"].values()) > 0
     if find_spec("ctranslate2"):
         assert found["agreement"]["ctranslate2 (fp32, 1 thread)"] == 1.0
         assert set(found["peers"]) == {"transformers", "ctranslate2"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import prod
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from regard.checkpoints.formats import FORMATS
 from regard.checkpoints.naming import WeightNames
 from regard.errors import CheckpointError, RegardError
 from regard.model.config import ModelConfig, RotaryScaling
+from regard.model.weight_shapes import weight_shapes
+from tests.checkpoints.published_configs import PUBLISHED
 
 TRANSLATION = dict(
     vocab_size=23, max_position_embeddings=17, d_model=12, encoder_layers=2, decoder_layers=2,
@@ -21,13 +24,26 @@ HIDDEN = dict(
     intermediate_size=20,
 )  # fmt: skip
 HALVES = dict(positions="sinusoidal-halves")
+CLASSES = dict(architectures=["BertForSequenceClassification"])
 SOUND: dict[str, dict[str, Any]] = {
     "gpt2": dict(vocab_size=23, n_positions=17, n_embd=12, n_layer=2, n_head=3),
     "bert": HIDDEN,
     "marian": TRANSLATION,
     "pegasus": TRANSLATION,
     "llama": HIDDEN,
-}
+    "mistral": HIDDEN,
+    "qwen2": HIDDEN,
+    "qwen3": HIDDEN | dict(head_dim=4),
+    "distilbert": dict(
+        vocab_size=23, max_position_embeddings=17, dim=12, n_layers=2, n_heads=3, hidden_dim=20
+    ),
+    "roberta": HIDDEN,
+    "xlm-roberta": HIDDEN,
+    "vit": dict(
+        image_size=8, patch_size=4, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=20,
+    ),
+}  # fmt: skip
 
 
 def weight_names(name: str, values: Any) -> list[WeightNames]:
@@ -82,6 +98,21 @@ def weight_names(name: str, values: Any) -> list[WeightNames]:
         ("llama", dict(rope_parameters=dict(rope_type="default", rope_theta=0)), r"rotary_theta \(0\.0\)"),
         ("llama", dict(rope_parameters=dict(full_attention={})), r"contains 'full_attention', which is not"),
         ("llama", dict(rope_parameters=dict(partial_rotary_factor=0.5)), r"contains 'partial_rotary_factor'"),
+        ("llama", dict(rope_interleaved=True), r"rope_interleaved \(True\)"),
+        ("llama", dict(quantization_config=dict(bits=4)), r"quantization_config .* is not a known"),
+        ("gpt2", dict(an_option_of_tomorrow=3), r"an_option_of_tomorrow \(3\) is not a known setting"),
+        ("mistral", dict(attention_bias=True), r"attention_bias \(True\)"),
+        ("mistral", dict(sliding_window=0), r"sliding_window \(0\)"),
+        ("qwen2", dict(use_sliding_window=True), r"use_sliding_window \(True\)"),
+        ("qwen2", dict(layer_types=["sliding_attention"]), r"layer_types .* full_attention"),
+        ("qwen3", dict(rms_norm_eps=1e-5), r"rms_norm_eps \(1e-05\)"),
+        ("roberta", dict(pad_token_id=3), r"pad_token_id \(3\)"),
+        ("roberta", dict(max_position_embeddings=2), r"max_position_embeddings \(2\) must be above 2"),
+        ("roberta", dict(architectures=["RobertaForMaskedLM"], hidden_act="relu"), r"hidden_act \('relu'\)"),
+        ("bert", dict(CLASSES, problem_type="regression"), r"problem_type \('regression'\)"),
+        ("bert", dict(CLASSES, id2label={"0": "LABEL_0"}), r"id2label .* one label means a regression"),
+        ("bert", dict(CLASSES, num_labels=1), r"num_labels \(1\) .* one label means a regression"),
+        ("pegasus", dict(do_blenderbot_90_layernorm=True), r"do_blenderbot_90_layernorm \(True\)"),
     ],
 )  # fmt: skip
 def test_refused(name: str, changes: dict[str, Any], message: str) -> None:
@@ -95,6 +126,34 @@ def test_refused(name: str, changes: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_without_the_changes_it_is_sound(name: str) -> None:
     assert weight_names(name, SOUND[name])
+
+
+PARAMETERS = {  # as published; RoBERTa without two unused positions, Qwen2 with a bias of zeros per layer
+    "gpt2": 124_439_808, "gpt2-medium": 354_823_168, "distilgpt2": 81_912_576,
+    "bert-base-uncased": 109_514_298, "bert-base-multilingual-cased": 177_974_523,
+    "all-MiniLM-L6-v2": 22_713_216, "distilbert-base-uncased": 66_985_530, "distilbert-sst-2": 66_955_010,
+    "roberta-base": 124_697_433 - 2 * 768, "xlm-roberta-base": 278_295_186 - 2 * 768,
+    "opus-mt-en-fr": 74_669_178, "pegasus-xsum": 568_796_007, "Llama-2-7b": 6_738_415_616,
+    "Meta-Llama-3-8B": 8_030_261_248, "Llama-3.2-1B": 1_235_814_400, "SmolLM2-135M": 134_515_008,
+    "Mistral-7B-v0.1": 7_241_732_096, "Qwen2-0.5B": 494_032_768 + 24 * 896,
+    "Qwen2.5-0.5B": 494_032_768 + 24 * 896, "Qwen3-0.6B": 596_049_920, "vit-base-patch16-224": 85_800_963,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_key_of_a_published_config_is_known(name: str) -> None:
+    values = PUBLISHED[name]
+    config = FORMATS.find(values["model_type"]).to_config(values)
+    assert sum(prod(next(iter(names.values()))) for names in weight_shapes(config)) == PARAMETERS[name]
+
+
+@pytest.mark.parametrize(
+    ("changes", "context"),
+    [({}, 4096), (dict(sliding_window=None), 9000), (dict(sliding_window=5000), 5000)],
+)
+def test_the_window_of_mistral_limits_the_context(changes: dict[str, Any], context: int) -> None:
+    values = HIDDEN | dict(max_position_embeddings=9000) | changes
+    assert FORMATS.find("mistral").to_config(values).context == context
 
 
 @pytest.mark.parametrize("values", [None, [], "gpt2", 3])

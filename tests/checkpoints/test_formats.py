@@ -18,6 +18,7 @@ from regard.model.transformer import build_model
 TOLERANCE = 1e-5
 LENGTHS = torch.tensor([9, 4, 1])  # real tokens of each row
 PAD = 0
+PADS = (PAD, 1)  # RoBERTa counts positions by the padding's id, which is 1
 
 GPT2 = dict(vocab_size=23, n_positions=17, n_embd=12, n_layer=2, n_head=3, attn_pdrop=0.0)
 BERT = dict(
@@ -42,6 +43,8 @@ MARIAN = dict(
     decoder_start_token_id=PAD,
 )
 LLAMA = dict(BERT, hidden_size=24, num_attention_heads=6, num_key_value_heads=2, rms_norm_eps=1e-5)
+DISTILBERT = dict(vocab_size=23, max_position_embeddings=17, dim=12, n_layers=2, n_heads=3, hidden_dim=20)
+ROBERTA = dict(BERT, max_position_embeddings=19, type_vocab_size=1, pad_token_id=1)
 UNTIED = dict(tie_word_embeddings=False)
 SEPARATE = dict(share_encoder_decoder_embeddings=False)
 LLAMA3 = dict(
@@ -106,21 +109,30 @@ CASES = [
         llama3=dict(rope_parameters=dict(LLAMA3, rope_theta=100.0), max_position_embeddings=64, head_dim=8),
         older=dict(rope_theta=500.0, rope_scaling=dict(type="linear", factor=2.0)),
     ),
+    *cases("MistralForCausalLM", "MistralConfig", dict(LLAMA, sliding_window=None)),
+    *cases("Qwen2ForCausalLM", "Qwen2Config", LLAMA, tied=dict(tie_word_embeddings=True)),
+    *cases("Qwen3ForCausalLM", "Qwen3Config", dict(LLAMA, head_dim=6, rms_norm_eps=1e-6)),
+    *cases("DistilBertForMaskedLM", "DistilBertConfig", DISTILBERT, relu=dict(activation="relu")),
+    *cases("DistilBertForSequenceClassification", "DistilBertConfig", DISTILBERT),
+    *cases("RobertaForMaskedLM", "RobertaConfig", ROBERTA),
+    *cases("RobertaForSequenceClassification", "RobertaConfig", ROBERTA, three=dict(num_labels=3)),
+    *cases("XLMRobertaForSequenceClassification", "XLMRobertaConfig", ROBERTA),
+    *cases("RobertaModel", "RobertaConfig", ROBERTA),
 ]  # fmt: skip
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def batch(vocabulary: int, left: bool = False) -> tuple[Tensor, Tensor]:
-    """Rows of unequal length; the padding's id stands nowhere else: their embeddings drop its gradient."""
-    ids = torch.randint(PAD + 1, vocabulary, (len(LENGTHS), int(LENGTHS.max())))
+def batch(vocabulary: int, left: bool = False, pad: int = PAD) -> tuple[Tensor, Tensor]:
+    """Rows of unequal length; a padding's id stands nowhere else: their embeddings drop its gradient."""
+    ids = torch.randint(PADS[-1] + 1, vocabulary, (len(LENGTHS), int(LENGTHS.max())))
     exists = torch.arange(ids.shape[1]) < LENGTHS[:, None]
     exists = exists.flip(1) if left else exists
-    return ids.masked_fill(~exists, PAD), exists
+    return ids.masked_fill(~exists, pad), exists
 
 
 def answers(twins: Any, left: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """What each of them says to the same batch, and where that counts."""
-    ids, exists = batch(twins.config.vocabulary, left)
+    ids, exists = batch(twins.config.vocabulary, left, getattr(twins.theirs.config, "pad_token_id", 0) or PAD)
     mask, attended = Mask(keys=exists), {"attention_mask": exists.long()}
     if left:
         attended["position_ids"] = mask.positions(ids.shape[1])
@@ -130,8 +142,9 @@ def answers(twins: Any, left: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         return theirs.logits, twins.ours(ids, target, mask, Mask(keys=real)), real[..., None]
     if twins.config.family == "decoder-only":
         return twins.theirs(ids, **attended).logits, twins.ours(ids, mask), exists[..., None]
-    segments = torch.randint(0, twins.config.segments, ids.shape)
-    theirs = twins.theirs(ids, token_type_ids=segments, **attended)
+    segments = torch.randint(0, twins.config.segments, ids.shape) if twins.config.segments else None
+    typed = {} if segments is None else {"token_type_ids": segments}
+    theirs = twins.theirs(ids, **typed, **attended)
     ours = twins.ours(ids, mask, segments)
     answer = theirs.pooler_output if twins.config.output == "pooled" else theirs.logits
     return answer, ours, exists[..., None] if ours.dim() == 3 else torch.ones(())
@@ -146,9 +159,12 @@ def test_answers_and_gradients_are_theirs(case: Case, kernel: str, twins, deviat
     assert gradient < TOLERANCE
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.config != "LlamaConfig"], ids=lambda case: case.name)
+DOUBLE = [case for case in CASES if "rms_norm_eps" not in case.values]
+
+
+@pytest.mark.parametrize("case", DOUBLE, ids=lambda case: case.name)
 def test_what_is_left_is_rounding(case: Case, twins, deviations) -> None:
-    """In double precision nothing is left; their Llama norms in single precision whatever it is given."""
+    """In double precision nothing is left; their RMSNorm computes in single precision in any case."""
     pair = twins(case.architecture, case.config, case.values)
     for model in (pair.theirs, pair.ours):
         model.double()
@@ -246,7 +262,7 @@ def test_what_we_write_is_the_same_model_to_them(case: Case, twins, transformers
     written = json.loads(json.dumps(pair.format.from_config(pair.config)))
     assert FORMATS.find(written["model_type"]) is pair.format
     assert written["architectures"] == [case.architecture]
-    tokens = {name: value for name, value in case.values.items() if name.endswith("token_id")}
+    tokens = {n: v for n, v in case.values.items() if n.endswith("token_id") and n not in written}
     again = getattr(transformers, case.architecture)(getattr(transformers, case.config)(**written, **tokens))
     weights = pair.format.theirs(pair.ours.state_dict(), pair.config)
     assert not again.load_state_dict(weights, strict=False).unexpected_keys

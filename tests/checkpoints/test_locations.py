@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from regard.checkpoints import locations
 from regard.checkpoints.atomic_folders import MANIFEST
-from regard.checkpoints.locations import ModelLocation, locate_model
+from regard.checkpoints.locations import ModelLocation, cache_folder, locate_model
 
 
 def write(folder, name=MANIFEST):
@@ -37,3 +42,22 @@ def test_the_model_of_a_run_knows_its_run(tmp_path):
 def test_a_path_without_a_model_means_none(tmp_path):
     assert locate_model(tmp_path / "nowhere") is None
     assert locate_model("a\0b") is None
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "expected"),
+    [
+        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/regard"),
+        ("linux", {"HOME": "/h"}, "/h/.cache/regard"),
+        ("darwin", {"HOME": "/h"}, "/h/Library/Caches/regard"),
+        ("win32", {"LOCALAPPDATA": "/l"}, "/l/regard/Cache"),
+        ("win32", {"LOCALAPPDATA": "/l", "REGARD_CACHE": "/c"}, "/c"),
+    ],
+)
+def test_the_cache_is_where_this_system_keeps_such_things(monkeypatch, platform, variables, expected) -> None:
+    for name in ("REGARD_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(locations.sys, "platform", platform)
+    assert cache_folder() == Path(expected)

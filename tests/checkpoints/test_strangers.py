@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from regard.checkpoints.atomic_folders import digest_of, seal, write_tensors
-from regard.checkpoints.folder import load_model, read_folder, save_model
-from regard.checkpoints.shapes import weight_shapes
+from regard.checkpoints.folder import ModelFolder, load_model, read_folder, save_model
 from regard.checkpoints.untrusted_files import FolderFiles, MappedWeights, check_manifest
 from regard.errors import CheckpointError, DataError, RegardError
-from regard.inference.loading import load
+from regard.inference.loading import chat_of, load, load_images
 from regard.model import transformer
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
+from regard.model.weight_shapes import weight_shapes
 from regard.text.tokenizer import Tokenizer, Tokenizers
 
 CONFIG = ModelConfig(vocabulary=300, width=16, layers=2, heads=2, feed_forward_width=32, context=16)
@@ -273,6 +273,19 @@ def test_a_huge_file_is_refused_by_its_size(make):
         files = json.loads((folder / "manifest.json").read_bytes())["manifest"]["files"]
         files[name]["size"] = 1 << 40
         assert said in line_of(load, relisted(folder, files))
+
+
+@pytest.mark.parametrize("value", [5, None, "x", [1], {"pooling": 3}, {"limit": "a"}, {"a": 1}], ids=str)
+@pytest.mark.parametrize("name", ["embedding", "image", "chat"])
+def test_metadata_of_any_kind_is_one_line(make, name, value):
+    if name == "chat":
+        folder = ModelFolder(Path("there"), CONFIG, "", {"chat": value}, MappedWeights, [])
+        assert "there: the metadata chat must have a template" in line_of(chat_of, folder, None)
+        return
+    said = line_of(
+        load if name == "embedding" else load_images, retold(make("classes"), {"extra": {name: value}})
+    )
+    assert f"config.json: extra.{name}: " in said
 
 
 # Weights that are not those of the config

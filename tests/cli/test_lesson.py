@@ -7,6 +7,7 @@ import json
 import pytest
 
 from regard.cli.app import run
+from regard.lessons import results
 
 
 def test_the_list_for_people_and_programs(capsys):
@@ -25,6 +26,16 @@ def test_a_stored_result_is_shown_and_written(capsys, tmp_path):
     assert {file.name for file in tmp_path.iterdir()} == {
         f"order.{end}" for end in ("html", "json", "png", "svg")
     }
+
+
+def test_all_of_them_are_written_with_one_page(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "NAMES", names := ("six-steps", "order"))
+    assert run(["lesson", "--all", "--out", str(tmp_path), "--json"]) == 0
+    assert [result["name"] for result in json.loads(capsys.readouterr().out)] == list(names)
+    page = (tmp_path / "lessons.md").read_text(encoding="utf-8")
+    for name in names:
+        assert f"]({name}.svg)" in page
+        assert (tmp_path / f"{name}.svg").is_file()
 
 
 def test_an_experiment_is_repeated(capsys, tmp_path):

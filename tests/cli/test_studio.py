@@ -58,7 +58,7 @@ def test_a_named_port_is_taken_or_none(capsys, taken, model_folders):
     ("arguments", "complaint"),
     [
         (["nowhere"], "nowhere is not a folder; pass that of a model or a run, or none for the demo"),
-        ([".", "--port", "8765"], "contains no model saved by regard"),
+        ([".", "--port", "8765"], "contains no model of regard"),
         (["--port", "70000"], "invalid value for '--port': Input should be less than or equal to 65535"),
         (["--host", "0.0.0.0"], "no such option: --host"),
     ],

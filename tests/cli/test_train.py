@@ -14,7 +14,8 @@ import pytest
 
 from regard.cli.app import run
 from regard.runs.metrics import read_metrics
-from regard.runs.recipe import Recipe, recipes
+from regard.runs.recipe import Recipe
+from regard.runs.recipe_files import recipes
 from regard.runs.toys import builtin_data, write_toy
 
 CHANGES = {

@@ -314,3 +314,9 @@ def test_a_line_without_room_is_named_and_those_before_it_are_answered(say, mode
     assert "min_tokens (40)" in found.err
     wrong = say("complete", model_folders["complete"], "a", "--min-tokens", 20, "--max-tokens", 9)
     assert "min_tokens (20) must not be above max_tokens (9)" in wrong.err
+
+
+def test_the_name_of_a_built_in_model_is_enough(capsys):
+    assert run(["translate", "demo", "I am a student"]) == 0
+    assert capsys.readouterr().out.strip()
+    assert run(["translate", "./demo", "I am a student"]) == 1

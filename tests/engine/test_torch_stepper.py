@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.modules import module as nn_module
+from torch.nn.utils import parametrize
 
 from regard.engine.stepper import Banned, Stepper
-from regard.engine.torch_stepper import TorchStepper
+from regard.engine.torch_stepper import BLOCK, TorchStepper, _top, _topk_by_blocks
 from regard.errors import ShapeError, UsageError
+from regard.model.attention import MultiHeadAttention
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
 from regard.model.watch import watch
@@ -149,3 +154,129 @@ def test_the_limit_is_the_context_where_positions_are_learned():
     assert TorchStepper(make(family="decoder-only", positions="learned", context=9)).limit == 9
     assert TorchStepper(make(family="decoder-only")).limit is None
     assert TorchStepper(make(target_vocabulary=11, share_embeddings=False)).vocabulary == 11
+
+
+TEXT, SOURCE = np.array([1, 9, 4, 22, 9, 3]), np.array([5, 6, 7, 8])
+
+
+@torch.no_grad()
+def by_whole_passes(model):
+    """Log-probabilities of what follows each id, by one call of the whole model."""
+    ids = torch.from_numpy(TEXT)[None]
+    given = [ids] if model.config.family == "decoder-only" else [torch.from_numpy(SOURCE)[None], ids]
+    return model(*given)[0].log_softmax(-1).numpy()
+
+
+def by_steps(model):
+    """The same, an id at a time."""
+    stepper = TorchStepper(model)
+    stepper.admit([TEXT[:1]], [SOURCE] if model.config.family == "encoder-decoder" else None)
+    return np.concatenate([stepper.step(ids[None]).log_probabilities for ids in TEXT])
+
+
+def negated(module, given, output):
+    return -output if isinstance(module, MultiHeadAttention) else output
+
+
+class Negated(torch.nn.Module):
+    """A parametrization: the weight with its sign turned."""
+
+    def forward(self, weight):
+        return -weight
+
+
+class Doubled(torch.nn.Linear):
+    """A layer of somebody's own."""
+
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+CHANGES = {
+    "forward": lambda part, patch: patch.setattr(part, "forward", torch.zeros_like),
+    "forward of a class": lambda part, patch: patch.setattr(
+        MultiHeadAttention, "forward", lambda self, x, *_, **__: x
+    ),
+    "class": lambda part, patch: patch.setattr(part, "__class__", Doubled),
+    "weights": lambda part, patch: part.weight.data.neg_(),
+    "parametrization": lambda part, patch: parametrize.register_parametrization(part, "weight", Negated()),
+    "hook": lambda part, patch: part.register_forward_hook(lambda module, given, output: -output),
+}
+
+
+@pytest.mark.parametrize("family", ["decoder-only", "encoder-decoder"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_of_a_part_is_what_decodes(monkeypatch, family, change):
+    model = make(family=family)
+    before = by_steps(model)
+    change(model.decoder.blocks[1].attention.output, monkeypatch)
+    assert_decodes_differently(model, before)
+
+
+def test_hooks_on_all_modules_are_called():
+    model = make(family="decoder-only")
+    before, handle = by_steps(model), nn_module.register_module_forward_hook(negated)
+    try:
+        assert_decodes_differently(model, before)
+    finally:
+        handle.remove()
+
+
+def assert_decodes_differently(model, before):
+    found = by_steps(model)
+    np.testing.assert_allclose(found, by_whole_passes(model), atol=2e-5)
+    assert np.abs(found - before).max() > 1e-3
+
+
+def test_a_change_of_the_model_itself_is_refused_as_decoding_would_leave_it_out(monkeypatch):
+    model = make()
+    handle = model.register_forward_hook(lambda module, given, output: output * 0)
+    with pytest.raises(UsageError, match="a hook on"):
+        TorchStepper(model)
+    handle.remove()
+    monkeypatch.setattr(model, "forward", torch.zeros_like)
+    with pytest.raises(UsageError, match="a replaced forward on"):
+        TorchStepper(model)
+
+
+def test_who_watches_sees_and_changes_the_modules():
+    model = make(family="decoder-only")
+    plain = by_steps(model)
+    with watch(model, patch={"decoder.1.attention.weights": torch.zeros(())}) as seen:
+        patched = by_steps(model)
+    assert seen["decoder.0.attention.weights"].shape == (1, 4, 1, len(TEXT))
+    assert not np.allclose(plain, patched, atol=1e-3)
+
+
+def test_a_model_in_training_is_stepped_with_its_dropout():
+    model = make(family="decoder-only", dropout=0.5)
+    wanted = by_steps(model)
+    assert not np.allclose(by_steps(model.train()), wanted, atol=1e-3)
+
+
+@given(
+    values=st.lists(st.integers(0, 40), min_size=1, max_size=7 * BLOCK + 5),
+    count=st.integers(1, 9),
+    seed=st.integers(0, 9),
+)
+@settings(max_examples=60)
+def test_the_likeliest_few_are_those_of_a_stable_sort(values, count, seed):
+    """With so few different numbers nearly everything has its equals."""
+    chances = torch.tensor([values, np.random.default_rng(seed).permutation(values).tolist()]).float()
+    count = min(count, len(values))
+    found, places = _top(chances, count)
+    wanted, order = chances.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(found, wanted[:, :count])
+    assert torch.equal(chances.gather(1, places), wanted[:, :count])
+    if count < len(values):  # the border goes to the lower ids, in whatever order
+        assert torch.equal(places.sort(1).values, order[:, :count].sort(1).values)
+
+
+def test_blocks_find_what_topk_finds():
+    chances = torch.randn(9, 40 * BLOCK + 3, generator=torch.Generator().manual_seed(0))
+    chances[0, -1], chances[1, 0] = 9.0, 9.0  # the first block, and what is left behind the last
+    for count in (1, 2, 6, 19):
+        found, places = _topk_by_blocks(chances, count)
+        wanted = chances.topk(count)
+        assert torch.equal(found, wanted.values)
+        assert torch.equal(places, wanted.indices)

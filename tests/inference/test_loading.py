@@ -103,9 +103,17 @@ print("torch" in sys.modules)
     assert result.stdout == "False\n"
 
 
+def test_the_names_of_built_in_models_are_known():
+    for path in ("nowhere", "./demo", Path("demo")):
+        with pytest.raises(CheckpointError, match="is not a folder"):
+            regard.load(path)
+    assert isinstance(regard.load("demo"), Translator)
+    assert isinstance(load_for("complete", "demo-language-model"), Writer)
+
+
 def test_a_hugging_face_folder_is_recognised(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "marian"}), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"a Hugging Face folder \(marian\), which .* yet"):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"model_type \('mamba'\) is not supported; regard reads bert,"):
         load(tmp_path)
 
 
@@ -153,3 +161,14 @@ def test_numbers_threads_and_devices(model_folders):
         load(folder, device="nowhere")
     with pytest.raises(SettingError, match=r"threads \(0\)"):
         load(folder, threads=0)
+
+
+def test_auto_is_resolved_before_anything_depends_on_the_device(model_folders, monkeypatch):
+    folder = model_folders["complete"]
+    monkeypatch.setattr("regard.engine.device.available_devices", lambda: ["cpu"])
+    for dtype in (None, "int8"):
+        assert load(folder, "auto", dtype).engine.native() is not None
+    with pytest.raises(SettingError, match=r"dtype \(bfloat16\) is for accelerators"):
+        load(folder, "auto", "bfloat16")
+    with pytest.raises(SettingError, match=r"dtype \(int8\) needs device cpu, not meta"):
+        load(folder, "meta", "int8")

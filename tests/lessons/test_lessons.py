@@ -6,19 +6,41 @@ import inspect
 import io
 import json
 import re
+import runpy
+import shlex
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from rich.console import Console
 
+from regard.cli import app as command_line
 from regard.errors import SettingError, UsageError
+from regard.lessons.cost import SQUARE
 from regard.lessons.figures import draw_png, draw_svg
-from regard.lessons.lesson import Chart, Result, Series, Spread, Verdict, difference, series
+from regard.lessons.heads import IN_TURN
+from regard.lessons.lesson import (
+    Chart,
+    Experiment,
+    Lesson,
+    Result,
+    See,
+    Series,
+    Spread,
+    Verdict,
+    difference,
+    series,
+)
 from regard.lessons.registry import LESSONS
-from regard.lessons.results import NAMES, run, stored_figure, stored_result
+from regard.lessons.results import NAMES, refreshed, result_of, run_experiment, stored_figure, stored_result
 from regard.lessons.show import page, print_lesson
+from regard.lessons.six_steps import SixSteps
 
 PROJECT = Path(__file__).parents[2]
 LECTURES = PROJECT / "docs" / "lectures.md"
@@ -27,19 +49,56 @@ SHORT: dict[str, dict] = {
     "six-steps": {},
     "scaling": {"queries": 300, "steps": 60, "seeds": (1,)},
     "masking": {"steps": 120, "seeds": (1,)},
-    "order": {"steps": 150, "seeds": (1,)},
-    "positions": {"steps": 200, "seeds": (1,), "lengths": (12, 48)},
-    "similarity": {"steps": 250, "seeds": (1,), "able": 0.6},
+    "order": {"steps": 60, "seeds": (1,)},
+    "positions": {"steps": 60, "seeds": (1,), "trained": 6, "lengths": (6, 24)},
+    "similarity": {"steps": 150, "seeds": (1,), "able": 0.7},
     "projections": {"steps": 60, "seeds": (1,)},
+    "heads": {"counts": (1, 8), "rounds": 2, "steps": 2, "seeds": (1,), "sentences": 8, "ablated": 2},
+    "feed-forward": {"trained_sources": (), "seeds": (1,)},
     "residuals": {"steps": 120, "seeds": (1,), "depths": (1, 6)},
     "norms": {"steps": 40, "seeds": (1,)},
+    "recurrence": {"distances": (24,), "steps": 50, "parts": ("recall",), "seeds": (1,)},
+    "families": {"steps": 40, "width": 32, "seeds": (1,)},
+    "temperature": {"temperatures": (0.1, 2.0), "samples": 4, "seeds": (1,)},
+    "pretraining": {"labels": (64,), "steps": 300, "seeds": (1,)},
+    "overfitting": {"remedies": ("dropout",), "sentences": 20, "steps": 80, "rise": 0.1, "seeds": (1,)},
+    "growth": {"widths": (8, 32), "sentences": (50, 1500), "steps": 150, "seeds": (1,)},
+    "context": {"tokens": (256, 512, 1024, 2048), "rounds": 2},
+    "cost": {"widths": (64, 256), "rounds": 2},
+    "meaning": {"pairs": 40, "seeds": (1,)},
+    "patches": {"steps": 80, "seeds": (1,), "able": 0.6},
+    "captions": {"steps": 160, "sound_steps": 30, "seeds": (1,), "able": 0.05},
 }
+
+
+# Seconds that a work takes in lessons whose verdict is about time, so that no test depends on the machine.
+SECONDS: dict[str, Callable[[str], float]] = {
+    "heads": lambda work: 8.0 if work == IN_TURN else 1.0,
+    "cost": lambda work: 1.0 if work == "matrices" else LARGEST / (2 * SQUARE**3),
+}
+LARGEST = LESSONS["cost"](**SHORT["cost"]).predicted(SHORT["cost"]["widths"][-1])["operations"]
 
 
 @cache
 def short(name: str) -> Result:
     """The result of a shortened run."""
-    return run(LESSONS[name](**SHORT[name]), lambda line: None)
+    lesson = LESSONS[name](**SHORT[name])
+    (experiment, seconds), (control, more) = (run_quietly(one) for one in (lesson, lesson.control()))
+    return result_of(lesson, experiment, control, seconds + more)
+
+
+def run_quietly(lesson: Lesson) -> tuple[Experiment, float]:
+    """Run without progress, and with fixed times if they decide."""
+
+    def alternate(works, rounds):
+        for work in works.values():
+            work()
+        return {name: [SECONDS[lesson.name](name)] * rounds for name in works}
+
+    module = sys.modules[type(lesson).__module__]
+    fixed = patch.object(module, "alternate", alternate) if lesson.name in SECONDS else nullcontext()
+    with fixed:
+        return run_experiment(lesson, lambda line: None)
 
 
 @pytest.mark.parametrize("name", list(LESSONS))
@@ -48,6 +107,15 @@ def test_a_short_run_has_the_stored_verdict_and_its_control_the_opposite(name):
     assert stored is not None, f"{name} has no stored result; python docs/lessons.py {name} makes it"
     assert short(name).experiment.verdict.holds == stored.experiment.verdict.holds
     assert short(name).control.verdict.holds != stored.experiment.verdict.holds
+    if "seeds" in LESSONS[name].model_fields:
+        check_lists_of_seeds(LESSONS[name](), stored.experiment.measured, short(name).experiment)
+
+
+def check_lists_of_seeds(lesson, measured, shortened):
+    """`of_seed` takes one entry of just those lists that have an entry for each seed."""
+    for path in lists_that_differ(measured, lesson.of_seed(measured, 0)):
+        found = value_at(shortened.measured, path)
+        assert found is None or len(found) == len(shortened.settings["seeds"]), path
 
 
 @pytest.mark.parametrize("name", list(LESSONS))
@@ -58,11 +126,18 @@ def test_a_stored_result_is_of_the_present_settings(name):
     assert stored.experiment.settings == lesson.model_dump(mode="json")
     assert stored.control.settings == lesson.control().model_dump(mode="json")
     assert (stored.claim, stored.text) == (lesson.claim, lesson.text())
+    assert stored.places == list(lesson.places)
     measured = stored.experiment.measured
-    assert lesson.judge(measured) == stored.experiment.verdict
-    assert lesson.control().judge(stored.control.measured) == stored.control.verdict
-    assert [table.title for table in lesson.tables(measured)] == [table.title for table in stored.tables]
-    assert stored_figure(name).startswith("<svg")
+    assert lesson.verdict(measured) == stored.experiment.verdict
+    assert lesson.control().verdict(stored.control.measured) == stored.control.verdict
+    assert as_json(lesson.tables(measured)) == as_json(stored.tables)
+    figure = stored_figure(name)
+    assert f"Matplotlib v{version('matplotlib')}" not in figure or figure == draw_svg(lesson.charts(measured))
+
+
+def as_json(tables):
+    """Tables as they are stored."""
+    return json.loads(json.dumps(list(map(asdict, tables))))
 
 
 def test_lessons_are_listed_in_order_and_are_small():
@@ -100,6 +175,39 @@ def test_the_words_of_a_verdict():
     assert Verdict(True, "").words == "holds"
     assert Verdict(False, "", "anything").words == "does not hold"
     assert Verdict(True, "", "keys are wide").words == "holds if keys are wide"
+    assert Verdict(False, "", depends_on_seed=True).words == "does not hold (depends on the seed)"
+
+
+def test_a_verdict_that_depends_on_the_seed_says_so():
+    lesson, stored = LESSONS["similarity"](), stored_result("similarity")
+    assert stored is not None
+    measured = json.loads(json.dumps(stored.experiment.measured))
+    assert not lesson.verdict(measured).depends_on_seed
+    measured["cosine"][1]["accuracy"] = 0.0
+    verdict = lesson.verdict(measured)
+    assert verdict.depends_on_seed
+    assert verdict.reason.endswith("Judged by one seed alone, the claim holds for 2 of 3 seeds.")
+
+
+def lists_that_differ(first, second, path=()):
+    """The paths of the lists that are shorter in the second."""
+    if isinstance(first, dict):
+        pairs = [(first[name], second[name], (*path, name)) for name in first]
+    elif isinstance(first, list) and len(first) == len(second):
+        pairs = [(one, other, (*path, 0)) for one, other in zip(first[:1], second[:1], strict=True)]
+    else:
+        return [path] if isinstance(first, list) else []
+    return [found for one, other, further in pairs for found in lists_that_differ(one, other, further)]
+
+
+def value_at(measured, path):
+    """The value at a path of keys and places, or None where a shortened run has no such place."""
+    for step in path:
+        try:
+            measured = measured[step]
+        except (KeyError, IndexError):
+            return None
+    return measured
 
 
 @pytest.mark.parametrize("kind", ["lines", "bars", "heat"])
@@ -112,6 +220,8 @@ def test_figures_follow_light_and_dark(kind):
     assert "#123456" not in text
     assert draw_svg([chart]) == text
     assert draw_png([chart])[:4] == b"\x89PNG"
+    axis = 'id="matplotlib.axis_'
+    assert draw_svg([chart] * 3).count(axis) == 3 * text.count(axis)  # the fourth place is empty
 
 
 def test_the_page_and_the_terminal_say_the_same():
@@ -134,9 +244,37 @@ def test_settings_are_checked():
 
 
 def test_the_page_of_all_lessons_is_of_the_stored_results():
-    sys.path.insert(0, str(PROJECT / "docs"))
-    try:
-        import lessons
-    finally:
-        sys.path.pop(0)
-    assert (PROJECT / "docs" / "lessons.md").read_text(encoding="utf-8") == lessons.write_page()
+    write_page = runpy.run_path(str(PROJECT / "docs" / "lessons.py"))["write_page"]
+    assert (PROJECT / "docs" / "lessons.md").read_text(encoding="utf-8") == write_page(), (
+        "run docs/lessons.py"
+    )
+
+
+@pytest.mark.parametrize("lesson", LESSONS.values())
+def test_what_else_shows_the_idea_is_a_command_that_works(lesson, capsys):
+    for command in filter(None, (place.command for place in lesson.places)):
+        assert command_line.run(shlex.split(command)[1:]) == 0
+        assert capsys.readouterr().out
+
+
+def test_a_place_is_a_command_or_a_view_that_exists():
+    assert See("All steps", "regard by-hand B", "tab=byhand&example=B").ways == (
+        "regard by-hand B",
+        "/studio#tab=byhand&example=B",
+    )
+    with pytest.raises(SettingError, match="tab"):
+        See("All steps", view="tab=hand")
+    with pytest.raises(UsageError, match="names no command and no view"):
+        See("All steps")
+
+
+def test_words_and_tables_of_a_stored_result_follow_the_code():
+    class Other(SixSteps):
+        claim = "Another claim."
+
+    stored = stored_result("six-steps")
+    assert stored is not None
+    again = refreshed(stored, Other())
+    assert (again.claim, again.date, again.experiment) == ("Another claim.", stored.date, stored.experiment)
+    with pytest.raises(UsageError, match="stored with other settings"):
+        refreshed(stored, Other(rounding=2.0))

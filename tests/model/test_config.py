@@ -25,6 +25,7 @@ from regard.model.config import SIZES, ModelConfig, RotaryScaling
         (dict(widht=512), r"unknown setting 'widht'; did you mean width\?"),
         (dict(family="decoder"), r"family"),
         (dict(width=12, heads=4, positions="rotary"), r"key width \(3\) must be even"),
+        (dict(width=7, heads=7, positions="sinusoidal-halves"), r"width \(7\) must be even"),
         (dict(output="classes", family="encoder-only"), r"classes \(0\) must be 1 or more"),
         (dict(output="masked"), r"output \(masked\) needs family encoder-only"),
         (dict(target_vocabulary=7), r"need share_embeddings = false"),

@@ -9,8 +9,9 @@ from torch.nn import functional as F
 from regard.errors import SettingError, UsageError
 from regard.model.config import ModelConfig
 from regard.model.masks import Mask
+from regard.model.parts import parts_of
 from regard.model.transformer import build_model
-from regard.model.watch import UNWATCHED, ablatable_parts, parts_of, replace_row, watch, watchable, watching
+from regard.model.watch import UNWATCHED, ablatable_parts, replace_row, watch, watchable, watching
 
 V = 30
 SMALL = dict(vocabulary=V, width=16, layers=2, heads=4, feed_forward_width=24)

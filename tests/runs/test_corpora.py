@@ -8,16 +8,20 @@ from typing import Any
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, SettingError
+from regard.runs.corpora import plain
 from regard.runs.datastore import make_datastore
 from regard.runs.evaluation import ScoringOptions, evaluate
+from regard.runs.metrics import read_metrics
+from regard.runs.prepared_data import training_batches
 from regard.runs.recipe import Recipe
-from regard.runs.run import prepare, resume
+from regard.runs.run import prepare, prepare_again, resume, start
 from regard.runs.run_folder import RunFolder
 from regard.runs.tables import DataTable
 from regard.runs.tasks.registry import TASKS
 from regard.runs.toml import merged
 from regard.runs.toys import small_settings
+from regard.text.corpus import Filters
 from regard.text.splitting import ValidationSplit
 
 
@@ -120,3 +124,77 @@ def test_unusable_lines_of_validation_text_stop_where_that_is_asked(tmp_path):
         list(
             TASKS.find("masked-language-modeling").corpora(DataTable(**data, filters={"bad": "error"})).valid
         )
+
+
+WEIGHTED = {
+    "translation": ("translation", ("source", "target")),
+    "language-modeling": ("language-model", ("text",)),
+    "masked-language-modeling": ("masked-language-model", ("text",)),
+    "classification": ("classification", ("labelled",)),
+}
+
+
+def two_corpora(task: str, folder: Path, weights: list[float] | None) -> Recipe:
+    """A small recipe for two files of each side, which have ten texts in common."""
+    name, sides = WEIGHTED[task]
+    data: dict[str, Any] = {} if weights is None else {"weights": weights}
+    for side in sides:
+        parts = [[f"a {n % 50} {n}" for n in range(start, start + 100)] for start in (0, 90)]
+        if side == "labelled":
+            parts = [["text\tlabel", *(f"{row}\t{row[-1]}" for row in part)] for part in parts]
+        names = [f"{side}{number}.{'tsv' if side == 'labelled' else 'txt'}" for number in (0, 1)]
+        data[side] = [write(folder / name, part) for name, part in zip(names, parts, strict=True)]
+    training = {"threads": 1, "steps": 4, "batch_tokens": 128}
+    changes = {"data": data, "training": training, "checkpoints": {"save_every": 2}}
+    return Recipe.load(name, merged(small_settings(), changes))
+
+
+@pytest.mark.parametrize("task", WEIGHTED)
+def test_weights_change_what_an_epoch_has_and_not_what_is_held_out(task, tmp_path):
+    plain, recipe = (two_corpora(task, tmp_path, weights) for weights in (None, [1, 3]))
+    before, run = prepare(plain, tmp_path / "plain"), prepare(recipe, tmp_path / "run")
+    assert run.material.valid.data.identity == before.material.valid.data.identity
+    assert run.material.train.weights == (1, 3)
+    assert len(training_batches(recipe, run.material)) > len(training_batches(plain, before.material))
+    corpora = TASKS.find(task).corpora(run.recipe.data, run.folder.text)
+    assert corpora.split is None or not {*corpora.train} & {*corpora.valid}
+    with pytest.raises(SettingError, match=r"another run.*data\.weights"):
+        prepare_again(run.folder.path, {"data": {"weights": [2, 3]}})
+
+
+@pytest.mark.parametrize("task", ["translation", "language-modeling"])
+def test_a_run_with_weights_resumes_as_it_would_have_gone_on(task, tmp_path):
+    run = start(two_corpora(task, tmp_path, [1.5, 3]), tmp_path / "run", show=False)
+    whole = losses(run.folder)
+    resume(run.folder / "checkpoints" / "step-00000002", show=False)
+    assert losses(run.folder) == whole
+    assert len(whole) == 4
+
+
+def losses(run: Path) -> list[float]:
+    return [event["loss"] for event in read_metrics(run / "metrics.jsonl") if event["event"] == "step"]
+
+
+def test_weights_are_one_for_each_entry(tmp_path):
+    recipe = two_corpora("translation", tmp_path, [1, 2, 3])
+    with pytest.raises(SettingError, match=r"weights \(1, 2, 3\) must be a number for each of the 2 entries"):
+        prepare(recipe, tmp_path / "run")
+
+
+def test_a_label_that_only_validation_has_is_known_and_said(tmp_path):
+    train = write(tmp_path / "train.tsv", ["text\tlabel", *(f"a {n}\t{n % 2}" for n in range(20))])
+    valid = write(tmp_path / "valid.tsv", ["text\tlabel", "a 1\t1", "b 1\trare"])
+    data = {"labelled": train, "valid": valid}
+    training = {"threads": 1, "class_weights": "balanced"}
+    changes = merged(small_settings(), {"data": data, "training": training})
+    run = prepare(Recipe.load("classification", changes), tmp_path / "run")
+    assert run.material.words.labels == ("0", "1", "rare")
+    assert "; rare only in validation, so never predicted" in run.material.summary()[-1]
+    objective: Any = run.trainer.module
+    assert objective.loss.class_weights == pytest.approx((2 / 3, 2 / 3, 20 / 3))
+
+
+def test_validation_files_have_the_longest_line_of_training(tmp_path):
+    name = write(tmp_path / "a.txt", ["short", "x" * 50])
+    data = DataTable(text=name, valid=name, filters=Filters(longest_line=20, min_length=3))
+    assert [*plain(data).valid] == ["short"]

@@ -73,16 +73,18 @@ def steps_after(stored: Stored) -> list[dict[str, Any]]:
 
 
 def test_an_older_run_goes_on_as_the_version_that_wrote_it_did(stored, tmp_path):
+    """The numbers were stored on another processor, whose kernels round otherwise; Muon makes this larger."""
     run = resume(stored.folder, {"data": stored.data}, show=False)
     after = steps_after(stored)
     for name, key in (("losses", "loss"), ("norms", "gradient_norm")):
-        assert [step[key] for step in after] == pytest.approx(stored.expected[name], rel=1e-6)
+        assert [step[key] for step in after] == pytest.approx(stored.expected[name], rel=2e-5)
     assert [step["epoch"] for step in after] == stored.expected["epochs"]
     found = [one for one in read_metrics(run.folder / "metrics.jsonl") if one["event"] == "validation"]
     found = [one for one in found if one["step"] > stored.expected["step"]]
     for one, expected in zip(found, stored.expected["validations"], strict=True):
         assert (one["step"], one["is_best"]) == (expected["step"], expected["is_best"])
-        assert one["scores"] == pytest.approx(expected["scores"], rel=1e-6)
+        scores = {name: one["scores"][name] for name in expected["scores"]}  # new ones were added since
+        assert scores == pytest.approx(expected["scores"], rel=2e-5)
 
 
 def test_an_older_run_goes_on_the_same_every_time(tmp_path):

@@ -12,9 +12,9 @@ from regard.checkpoints.formats import FORMATS
 from regard.errors import CheckpointError, SettingError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model, count_parameters
-from regard.runs.recipe import FOLDER, Recipe, recipes
+from regard.runs.recipe import Recipe
+from regard.runs.recipe_files import FOLDER, recipes
 from regard.runs.toml import merged, read_overrides, write_toml
-from regard.training.schedule import paper_peak
 
 NAMES = sorted(recipes())
 FORMS = {
@@ -81,7 +81,7 @@ def test_the_resolved_file_gives_the_same_settings(name):
 def test_the_papers_models_are_the_papers():
     for name, width, millions in (("paper-base", 512, 63), ("paper-big", 1024, 214)):
         recipe = Recipe.load(name)
-        assert recipe.optimizer.learning_rate == pytest.approx(paper_peak(width, 4000))
+        assert recipe.optimizer.learning_rate == pytest.approx((width * 4000) ** -0.5)
         assert recipe.training.max_grad_norm is None
         assert count_parameters(build_model(config_of(recipe), "meta")) / 1e6 == pytest.approx(
             millions, abs=1

@@ -24,16 +24,19 @@ from regard.errors import (
     TrainingError,
     UsageError,
 )
+from regard.runs.evaluation import evaluate
 from regard.runs.metrics import read_metrics
 from regard.runs.recipe import Recipe
-from regard.runs.run import finish, prepare, resume, train
+from regard.runs.run import finish, prepare, prepare_again, resume, train
 from regard.runs.run_folder import free_name
 from regard.runs.tables import ValidationTable
 from regard.runs.tasks.registry import load_trained
 from regard.runs.tasks.task import EvaluationData, Trained, Vocabularies
 from regard.runs.tasks.translation import TranslationTask
-from regard.runs.toml import merged
+from regard.runs.toml import merged, read_toml
 from regard.runs.toys import builtin_data, small_settings, write_toy
+from regard.service.metrics_reader import metrics_of
+from regard.service.training_progress import total_steps
 from regard.text.corpus import Pair
 from regard.text.splitting import ValidationSplit
 from regard.text.token_files import Data, Sequences
@@ -73,7 +76,7 @@ def test_validation_says_what_its_objective_can(small):
         "translation": {"loss", "perplexity", "bleu", "chrf"},
         "language-modeling": {"loss", "perplexity", "bits_per_character"},
         "masked-language-modeling": {"loss", "perplexity", "accuracy"},
-        "classification": {"loss", "accuracy"},
+        "classification": {"loss", "accuracy", "f1"},
     }
 
 
@@ -503,3 +506,41 @@ def test_the_model_of_a_run_is_its_best_and_not_its_last(tmp_path, small_run, mo
         assert any(not torch.equal(weight, saved[other].state_dict()[name]) for name, weight in kept.items())
     for name, weight in run.model.model.state_dict().items():
         assert torch.equal(weight, kept[name])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in the file system")
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "recipe.toml", "text/labels.json", "text/held_out.json", "text/validation.json"]
+)
+def test_a_pipe_in_the_folder_of_a_run_is_never_waited_for(name, small, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(small["translation"].folder, run)
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    signal.alarm(20)  # ends the process if something waits
+    try:
+        assert metrics_of(run).read() == [] or name != "metrics.jsonl"
+        assert total_steps(run) is None or name != "recipe.toml"
+        if name == "text/validation.json":  # can be made again from the data files
+            assert prepare_again(run).material.valid.examples
+        else:
+            with pytest.raises(RegardError):
+                evaluate(run) if name.endswith("held_out.json") else resume(run, show=False)
+            with pytest.raises(RegardError, match=r"cannot read .*a pipe"):
+                read_toml(run / name)
+    finally:
+        signal.alarm(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in the file system")
+def test_a_pipe_among_token_files_counts_as_damage(small, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(small["translation"].folder, run)
+    for file in [*(run / "text" / "tokens").glob("*/manifest.json")]:
+        file.unlink()
+        os.mkfifo(file)
+    signal.alarm(20)
+    try:
+        assert len(prepare_again(run).material.train)
+    finally:
+        signal.alarm(0)

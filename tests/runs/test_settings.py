@@ -65,8 +65,10 @@ def test_every_setting_of_these_tables_is_tried_here_or_named():
         "test_target",
         "test",
         "monitor",
+        "init_from",
+        "weights",
         *ValidationSchedule.model_fields,
-    }  # test_evaluation.py, test_run.py
+    }  # test_evaluation.py, test_run.py, test_practice.py, test_corpora.py
     known = {name for table in (DataTable, TokenizerTable, ValidationTable) for name in table.model_fields}
     assert tried | elsewhere == known
 

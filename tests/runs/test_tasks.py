@@ -8,12 +8,17 @@ import regard
 from regard.errors import SettingError
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model
+from regard.runs.datastore import make_datastore
+from regard.runs.evaluation import ScoringOptions, evaluate
 from regard.runs.recipe import Recipe
+from regard.runs.run import train
+from regard.runs.sizing import RULES, Rules
 from regard.runs.tables import AugmentTable, DataTable, ValidationTable
 from regard.runs.tasks.language_modeling import LanguageModelingTask
 from regard.runs.tasks.registry import TASKS, load_trained
-from regard.runs.tasks.task import Measurement, Sample
-from regard.runs.toys import builtin_data
+from regard.runs.tasks.task import Measurement, Sample, Task
+from regard.runs.tasks.translation import TranslationTask
+from regard.runs.toys import builtin_data, write_toy
 from regard.text.scores import Score
 from regard.training.objectives import LanguageModeling
 
@@ -94,3 +99,26 @@ def test_a_metric_of_another_task_is_not_monitored():
     assert ValidationTable(monitor="bleu")
     with pytest.raises(SettingError, match=r"monitor \(bleu\) must be one of loss for language-modeling"):
         Recipe.load("language-model", {"validation": {"monitor": "bleu"}})
+
+
+class PoliteTranslation(TranslationTask):
+    """A task from outside the package."""
+
+
+class OwnTask(Task):
+    """A task without rules for a time budget."""
+
+
+def test_a_task_from_outside_is_searched_scored_and_sized(tmp_path, monkeypatch):
+    monkeypatch.setitem(TASKS, "polite-translation", PoliteTranslation())
+    own = tmp_path / "own.toml"
+    model = "model = { layers = 1, width = 16, heads = 2, feed_forward_width = 32, context = 16 }"
+    training = "training = { steps = 1, batch_tokens = 256, threads = 1 }"
+    own.write_text(f'task = "polite-translation"\n{model}\n{training}\ntokenizer = {{ kind = "word" }}\n')
+    files = write_toy(tmp_path, pairs=60)
+    run = train(own, **files, out=tmp_path / "run", show=False)  # pyright: ignore[reportArgumentType]
+    scores = evaluate(run.folder, files=files, options=ScoringOptions(beams=2)).evaluations[0].scores
+    assert "BLEU" in {score.name for score in scores}
+    assert make_datastore(run.folder).pairs == 56
+    assert TASKS.find("polite-translation").rules == RULES["translation"]
+    assert OwnTask.rules == Rules()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from fastapi.testclient import TestClient
-from starlette.routing import Route
 
 from regard.service import access
 from regard.service.access import EXPLANATION, Token
 from regard.service.models import Models
 from regard.service.studio import make_studio
+from tests.service.asking import all_routes
 
 HOME = "http://127.0.0.1:8765"
 API = "/studio/api/"
@@ -37,22 +33,9 @@ def client(app):
         yield client
 
 
-def all_routes(app: FastAPI) -> list[tuple[str, str]]:
-    """Every method and path of an application, with some value for each parameter."""
-    found, waiting = [], list(app.routes)
-    while waiting:
-        route = waiting.pop()
-        if isinstance(route, APIRoute | Route):
-            path = re.sub(r"\{(\w+)[^}]*\}", "0", route.path)
-            found += [(method, path) for method in route.methods or ()]
-        else:
-            waiting += list(getattr(route, "routes", None) or route.original_router.routes)
-    return found
-
-
 def test_every_route_is_known(app):
     paths = {path for _, path in all_routes(app)}
-    assert {"/", "/studio", "/studio/view.js"} <= paths
+    assert {"/", "/studio", "/studio/view.js", "/studio/api/trace"} <= paths
     assert len(paths) >= 24
 
 

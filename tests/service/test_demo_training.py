@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from regard.demo.story.model_store import DemoFolder
+from regard.service import background_job
 from regard.service import demo_training as room
 from regard.service.demo_training import DemoTraining
 from regard.service.models import Entry, Models
@@ -90,7 +91,7 @@ def test_the_process_ends_by_itself_while_the_server_is_there(place):
 
 def test_the_end_of_the_server_ends_it(learning):
     learning.begin()
-    process = learning._process
+    process = learning._job._process
     learning.stop()
     assert process.poll() is not None
     assert not learning.is_running
@@ -127,7 +128,7 @@ def test_it_is_begun_once(place, monkeypatch):
         assert (progress["live"], progress["total"], len(progress["steps"])) == (True, 10, 5)
         asked = client.post(API + "trace", json={"model": "demo", "text": "a"})
         assert asked.status_code == 503
-        process = models["demo"].training._process
+        process = models["demo"].training._job._process
     assert process.poll() is not None  # the end of the application has ended it
 
 
@@ -155,7 +156,7 @@ def test_each_demo_model_has_its_own_training(place, tmp_path, monkeypatch):
 
 
 def cancel(client, models):
-    process = models["demo"].training._process
+    process = models["demo"].training._job._process
     found = client.post(f"{API}demo/cancel?model=demo")
     assert (found.status_code, found.json()["state"], found.json()["error"]) == (200, "untrained", None)
     assert process.poll() is not None
@@ -178,7 +179,7 @@ def test_a_training_is_cancelled_and_begun_again(place, tmp_path):
 def test_a_process_that_does_not_end_is_ended(place, tmp_path, monkeypatch):
     stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + FAKE
     monkeypatch.setattr(room, "TRAINER", (sys.executable, "-c", stubborn))
-    monkeypatch.setattr(room, "GRACE", 0.5)
+    monkeypatch.setattr(background_job, "GRACE", 0.5)
     models = Models([Entry("demo", None, place)])
     with TestClient(make_studio(models), base_url="http://localhost") as client:
         client.post(DEMO)

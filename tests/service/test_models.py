@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from regard.checkpoints.folder import copy_model
+from regard.demo.story.model_store import SHIPPED
 from regard.errors import CheckpointError, UsageError
 from regard.service.http_errors import NotFound, NotReady
 from regard.service.locations import find_location, name_of
@@ -63,6 +64,18 @@ def test_a_run_that_goes_on_is_followed(demo_run, tmp_path):
     assert last.key == first.key
     shutil.rmtree(run)
     assert last is entry.loaded()
+
+
+def test_a_replaced_model_has_the_vocabulary_of_its_new_files(demo_run, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(demo_run / "model", folder)
+    (entry,) = open_models([str(folder)]).entries.values()
+    first, words = entry.loaded(), entry.vocabulary
+    shutil.rmtree(folder)
+    shutil.copytree(SHIPPED / "demo-language-model" / "model", folder)
+    assert entry.loaded().key != first.key
+    assert entry.folder.config.family == "decoder-only"
+    assert entry.vocabulary != words
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -99,7 +99,7 @@ def test_a_model_is_loaded_once(model_folders, monkeypatch):
     from regard.service.models import open_models
 
     loads, real = [], loading.load
-    monkeypatch.setattr(loading, "load", lambda *given: loads.append(1) or real(*given))
+    monkeypatch.setattr(loading, "load", lambda *given, **options: loads.append(1) or real(*given, **options))
     (entry,) = open_models([model_folders["fill"]]).entries.values()
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(lambda _: entry.loaded(), range(6)))

@@ -91,6 +91,22 @@ def test_a_trace_that_grows_evicts_others(models, monkeypatch):
 
 
 def _storages() -> dict[int, int]:
+    """Address and size of the memory of every tensor that exists.
+
+    Other tests of the process may have left tensors without memory, such as those with which torch.compile
+    traces.
+    """
     gc.collect()
-    tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
-    return {each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in tensors}
+    tensors = [each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter)]
+    storages = [each.untyped_storage() for each in tensors if each.device.type == "cpu"]
+    return {storage.data_ptr(): storage.nbytes() for storage in storages if storage.nbytes()}
+
+
+def test_tensors_without_memory_are_not_counted():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        without_memory = [torch.ones(3), torch.nn.Parameter(torch.ones(3))]
+    real = torch.ones(3)
+    assert _storages()[real.data_ptr()] == 12
+    assert without_memory[0].shape == real.shape

@@ -154,9 +154,11 @@ def many_tokens(browser: Browser, home: str, times: int) -> None:
         person.inspect(text="word1 word2", kind="encoder", layer=0, head=0, words=0)
         for number in range(times):
             text = " ".join(WORDS[number : number + 510])
+            person.page.evaluate("performance.clearResourceTimings()")
             drawn.append(timed(person.page, "input", lambda text=text: person.field.fill(text), 2000))
             asked = "performance.getEntriesByType('resource').filter(one => one.name.endsWith('/trace'))"
-            modelled.append(person.page.evaluate(f"{asked}.at(-1).duration"))
+            # A repeated request for the same text is answered from the cache.
+            modelled.append(person.page.evaluate(f"Math.max(...{asked}.map(one => one.duration))"))
             block = person.page.get_by_role("group", name="The stack, as a map")
             button = block.get_by_role("button", name=f"Encoder, layer {number % 11 + 1}", exact=True)
             layers.append(timed(person.page, "click", lambda button=button: button.click(), 2000))

@@ -132,6 +132,18 @@ def test_a_second_sentence_is_typed(tab, inspect):
     )
 
 
+def test_a_sentence_of_ones_own_is_kept_beside_an_edit_of_it(person, page):
+    """A word is exchanged as in the lectures' pairs; where there is none, the sentence begins as a copy."""
+    second = page.get_by_role("textbox", name="Second sentence")
+    own = {"The cat is tired.": "The cat is wide.", "I see the red house.": "I see the red house."}
+    for text, edited in own.items():
+        page.goto("about:blank")
+        person.visit(model="translation", tab="compare", text=text).settle()
+        expect(page.get_by_role("textbox", name="First sentence")).to_have_value(text)
+        expect(second).to_have_value(edited)
+    expect(page.locator(".compare-finding")).to_contain_text("change a word of the second one")
+
+
 def test_the_head_that_changed_is_opened_in_inspect(tab, person, both):
     best = both.changes("it", "source")[0]
     tab.get_by_role("button", name="Open this head in Inspect").click()

@@ -165,7 +165,7 @@ def test_heads_and_tabs_are_walked_with_arrows(person):
     person.page.keyboard.press("ArrowRight")
     expect(person.page.get_by_role("tab", name="Layers")).to_have_attribute("aria-selected", "true")
     person.page.keyboard.press("End")
-    expect(person.page.get_by_role("tab", name="By hand")).to_have_attribute("aria-selected", "true")
+    expect(person.page.get_by_role("tab", name="Lessons")).to_have_attribute("aria-selected", "true")
 
 
 def test_what_is_focused_can_be_seen(person):

@@ -51,8 +51,9 @@ def test_the_first_screen_has_a_finding_that_was_measured(person, inspect, model
     assert person.shown_head() == (kind, int(layer), int(head))
 
 
-def test_the_first_screen_offers_three_next_steps(person):
-    person.inspect(model="translation", text=TIRED)
+@pytest.mark.parametrize("text", [TIRED, f"{TIRED.replace(chr(39), '’')}."])
+def test_the_first_screen_offers_three_next_steps(person, text):
+    person.inspect(model="translation", text=text)
     steps = person.page.get_by_role("group", name="What to do next").get_by_role("button")
     expect(steps).to_have_text(["Take the tour", "Compare with “… wide”", "See what each layer would write"])
     steps.nth(0).click()

@@ -63,9 +63,7 @@ def test_what_the_tour_claims_of_weights_was_measured(person, inspect):
     card = person.page.locator(".tour-card")
     told = {}
     for stop in range(1, 8):
-        expect(card.locator(".counter")).to_have_text(re.compile(f"^{stop} of "))
-        expect(card.get_by_text("Measuring in this model")).to_have_count(0)
-        told[stop] = card.locator(".tour-measured").inner_text()
+        told[stop] = measured_at(person, stop)
         if stop < 7:
             card.get_by_role("button", name="Next").click()
     tired, wide = (inspect("translation", text) for text in (TIRED, TIRED.replace("tired", "wide")))
@@ -80,6 +78,27 @@ def test_what_the_tour_claims_of_weights_was_measured(person, inspect):
     assert f"and {after:.2f} in all 8 cross-attention heads" in told[7]
     text = inspect("translation", TIRED, patch=moved.recording.patch).target.text
     assert ("The translation stays the same" in told[7]) == (text == tired.target.text)
+
+
+def measured_at(person, stop: int) -> str:
+    """What the tour says to have measured at a stop."""
+    card = person.page.locator(".tour-card")
+    expect(card.locator(".counter")).to_have_text(re.compile(f"^{stop} of "))
+    expect(card.get_by_text("Measuring in this model")).to_have_count(0)
+    return card.locator(".tour-measured").inner_text()
+
+
+def test_the_tour_measures_again_in_another_model(person):
+    told = {}
+    for model in ("writing", "translation"):
+        person.inspect(model=model)
+        person.button("Tour").click()
+        for _ in range(3):
+            person.page.locator(".tour-card").get_by_role("button", name="Next").click()
+        told[model] = measured_at(person, 4)
+    assert told["writing"] != told["translation"]
+    person.page.evaluate("() => { location.hash = location.hash.replace('=translation', '=writing'); }")
+    expect(person.page.locator(".tour-measured")).to_have_text(told["writing"])
 
 
 def moved_everywhere(seen, query, away, to):

@@ -85,7 +85,7 @@ def test_an_empty_page_would_be_found(make, tmp_path):
 
 
 def test_the_documents_show_what_the_script_makes(make):
-    made = {shot.file: shot for shot in make.SHOTS}
+    made = {shot.file: shot for shot in (*make.SHOTS, *make.ENCODER_SHOTS)}
     shown = {Path(path).name for page in DOCUMENTS for path in pictures_of(page)}
     assert {name for name in shown if name.startswith("studio-")} <= set(made)
     kept = sorted(PICTURES.glob("studio-*.png"))

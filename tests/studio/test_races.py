@@ -143,7 +143,7 @@ def racer(request, page, studio):
     racer = Racer(Person(page, studio), request.param)
     for model, (text, other) in TEXTS.items():
         racer.model, racer.texts = model, (text, other)
-        place = {"kind": kind_of(racer), "layer": 1, "head": 2, "query": 1}
+        place = {"kind": kind_of(racer), "layer": 1, "head": 2, "query": 1, "lesson": "order"}
         if racer.open(model=model, text=text, second=other, **place):
             return racer
     raise AssertionError(
@@ -156,6 +156,8 @@ def test_what_is_shown_belongs_together_whatever_is_late(racer):
     back_and_forth(racer, {"text": first}, {"text": second})
     back_and_forth(racer, {"head": 2}, {"head": 0})
     back_and_forth(racer, {"ablate": ""}, {"ablate": f"{kind_of(racer)}.0.1"})
+    if racer.tab == "lessons":
+        back_and_forth(racer, {"lesson": "order"}, {"lesson": "scaling"})
     type_while_waiting(racer, second)
     refuse_then_answer(racer, first, second)
     change_model_while_waiting(racer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import islice, pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import CheckpointError, DataError, SettingError
+from regard.text.augment.bidirectional import Bidirectional
 from regard.text.batches import (
     Augmentation,
     BatchSource,
@@ -22,7 +24,7 @@ from regard.text.batches import (
     window_batches,
 )
 from regard.text.collate import collate_masked
-from regard.text.corpus import ParallelText
+from regard.text.corpus import ParallelText, Report
 from regard.text.encoding import encode_parallel
 from regard.text.token_files import Data, Sequences
 from regard.text.tokenizer import Tokenizer, Tokenizers
@@ -91,6 +93,53 @@ def test_each_epoch_forms_other_batches():
     assert not together[0] & together[1]
 
 
+def two_corpora(weights: tuple[float, ...]) -> Data:
+    """Pairs of a token each: 20 of one corpus, from 5 on, and 10 of another, from 100 on."""
+    sources = Sequences.of([[5 + i] for i in range(20)] + [[100 + i] for i in range(10)])
+    report = Report(tokens=[20, 10])
+    return Data({"source": sources, "target": sources}, report, "same").weighted(weights)
+
+
+@pytest.mark.parametrize("is_both_ways", [False, True])
+def test_an_epoch_has_each_corpus_as_often_as_its_weight(bpe, is_both_ways):
+    words = Tokenizers.joint(bpe)
+    batches = parallel_batches(two_corpora((0.5, 2.3)), words, batch_tokens=16)
+    batches = batches.augmented([Bidirectional(1, words)]) if is_both_ways else batches
+    epochs = []
+    for epoch in range(4):
+        drawn = np.concatenate([batch.source[batch.source_keys] for batch in batches])
+        epochs.append(Counter(drawn[drawn >= 5].tolist()))
+        times = 2 if is_both_ways and epoch == 0 else 1
+        first = sum(count for token, count in epochs[-1].items() if token < 100)
+        assert (first, epochs[-1].total() - first) == (10 * times, 23 * times)
+        assert {epochs[-1][token] for token in range(100, 110)} <= ({4, 5, 6} if times == 2 else {2, 3})
+    assert epochs[2].keys() - epochs[3].keys()  # the other half
+    assert set(range(5, 25)) <= epochs[2].keys() | epochs[3].keys()
+
+
+def test_an_epoch_has_windows_of_each_corpus_as_often_as_its_weight(bpe):
+    ids = Sequences.of([[5] * 1600, [6] * 800])
+    data = Data({"text": ids}, Report(tokens=[1600, 800]), "same").weighted((1, 3))
+    batches = window_batches(data, bpe, context=16, batch_tokens=64)
+    for _ in range(2):
+        drawn = Counter(int(row[0]) for batch in batches for row in batch.input)
+        assert (drawn[5], drawn[6]) == (100, pytest.approx(150, abs=3))
+
+
+def test_weights_are_part_of_the_position(bpe):
+    words = Tokenizers.joint(bpe)
+    batches, same_again, other = (
+        parallel_batches(two_corpora(weights), words, batch_tokens=16)
+        for weights in ((0.5, 2.3), (0.5, 2.3), (1, 2.3))
+    )
+    for _ in range(6):
+        batches.next()
+    same_again.restore(json.loads(json.dumps(batches.state())))
+    assert all(same(batches.next(), same_again.next()) for _ in range(30))
+    with pytest.raises(CheckpointError, match="weights"):
+        other.restore(batches.state())
+
+
 def test_a_batch_has_as_many_examples_as_fit():
     sampler = sample_by_length(np.full((2, 400), 8), batch_tokens=64, seed=1, epoch=0)
     assert set(np.diff(sampler.bounds)) == {8}
@@ -141,6 +190,13 @@ def test_resuming_fetches_no_earlier_batch(sources, kind):
     source.restore({**source.state(), "epoch": 7, "index": 3})
     source.next()
     assert fetched == [(7, 3)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_smallest_seed_is_0(sources, kind):
+    sources[kind](seed=0).next()
+    with pytest.raises(SettingError, match=r"seed \(-1\) at least 0"):
+        sources[kind](seed=-1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from regard.errors import DataError, SettingError
+from regard.errors import DataError, MissingPackage, SettingError
 from regard.text import columns
 from regard.text.columns import NOT_A_ROW, NOT_CSV, NOT_JSON, ColumnSelection, read_rows
 from regard.text.lines import EMPTY, NOT_UTF8, NUL
@@ -129,6 +130,34 @@ def test_a_stray_quote_closed_by_another_far_below_swallows_no_row(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("between", ["", "a,b,c,d", "only one"], ids=["blank", "wide", "narrow"])
+@pytest.mark.parametrize("count", [4, 15, 5000])
+@pytest.mark.parametrize("more", ["", ",more"], ids=["as the header", "wider"])
+def test_two_stray_quotes_cost_one_line(tmp_path, between, count, more):
+    inner = [f"row {n},{n % 2}{more}" for n in range(count)]
+    lines = [
+        "text,label",
+        f"first,1{more}",
+        f"second,1{more}",
+        f'"stray,1{more}',
+        *inner,
+        f'wide 15",0{more}',
+    ]
+    lines.insert(4 + count // 2, between)
+    result = rows(tmp_path, "a.csv", "\n".join(lines))
+    assert [number for number, problem in result if problem == NOT_CSV] == [4]
+    assert {(f"row {n}", str(n % 2)) for n in range(count)} <= {*valid_rows(result)}
+    assert valid_rows(result)[-1] == ('wide 15"', "0")
+
+
+def test_prose_with_a_comma_in_each_line_is_one_field(tmp_path):
+    address = "12 Main Street, Apt 4\nSpringfield, Illinois\nUSA, Earth\nThe Sun, Milky Way"
+    assert valid_rows(rows(tmp_path, "a.csv", f'text,label\n"{address}",1\nb,0\n')) == [
+        (address, "1"),
+        ("b", "0"),
+    ]
+
+
 def test_a_field_over_many_lines_is_one_field(tmp_path):
     poem = "\n".join(["a line", "", "another, with commas, in it", 'and ""quotes""'] * 50)
     assert valid_rows(rows(tmp_path, "a.csv", f'text,label\n"{poem}",1\nb,0\n')) == [
@@ -148,6 +177,7 @@ def test_a_field_may_be_as_long_as_the_longest_line(tmp_path, length):
 
 @given(st.lists(st.lists(st.text('a,"\n é', min_size=1), min_size=2, max_size=2), min_size=1, max_size=8))
 def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, table):
+    assume(all("".join(row).count("\n") <= 3 for row in table))  # more lines may look like rows
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(table)
     result = rows(tmp_path_factory.getbasetemp(), "a.csv", text.getvalue(), (0, 1))
@@ -182,3 +212,9 @@ def test_the_search_for_a_closing_quote_ends(tmp_path):
     tracemalloc.stop()
     assert result == 20_001
     assert peak < 300_000
+
+
+def test_a_missing_pyarrow_names_its_installation(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingPackage, match=r"pip install 'regard\[parquet\]'"):
+        rows(tmp_path, "a.parquet", "PAR1")

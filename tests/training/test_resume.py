@@ -363,7 +363,7 @@ def test_what_may_change_does(tmp_path, caplog):
     values = dict(
         steps=12, learning_rate=0.01, schedule="linear", warmup_steps=1, min_lr_ratio=0.1, max_grad_norm=None,
         weight_decay=0.1, validate_every=1, early_stopping_patience=5, save_every=1, keep_checkpoints=4,
-        snapshot_every=6,
+        snapshot_every=6, strategy="fsdp", timeout=60, activation_checkpointing=True,
     )  # fmt: skip
     assert {*values, "compile"} == {
         "schedule" if name == "schedule.name" else name.rpartition(".")[2] for name in MAY_CHANGE

@@ -7,20 +7,15 @@ from itertools import pairwise
 
 import pytest
 
-from regard.errors import SettingError
-from regard.training.schedule import SCHEDULES, paper_peak, paper_rate
+from regard.training.schedule import SCHEDULES
 
 
 @pytest.mark.parametrize("step", [1, 100, 3999, 4000, 4001, 100_000])
 def test_inverse_sqrt_is_the_papers_formula(step):
-    factor = SCHEDULES["inverse-sqrt"](step, 4000, 10_000, 0.0)
-    assert paper_rate(step, 512, 4000) == pytest.approx(paper_peak(512, 4000) * factor)
-
-
-def test_the_papers_highest_rate():
-    assert paper_rate(4000, 512, 4000) == pytest.approx(7e-4, rel=0.01)  # as Vaswani et al. trained
-    with pytest.raises(SettingError):
-        paper_peak(512, 0)
+    peak = (512 * 4000) ** -0.5
+    assert peak == pytest.approx(7e-4, rel=0.01)  # as Vaswani et al. trained
+    equation_3 = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+    assert peak * SCHEDULES["inverse-sqrt"](step, 4000, 10_000, 0.0) == pytest.approx(equation_3)
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

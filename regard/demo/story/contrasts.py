@@ -14,14 +14,16 @@ from typing import NamedTuple
 from regard.demo.clauses import BECAUSE, is_called, statement
 from regard.demo.corpus import Corpus, is_held_out
 from regard.demo.lexicon import ADJECTIVES, NOUNS, VERBS
-from regard.demo.people import FIELDS, MEN, OFFERS, TAKEN, TOPIC, WOMEN, field
+from regard.demo.people import CALLING, FIELDS, MEN, WOMEN, field
 from regard.demo.phrases import Phrase, Subject, he_or_she, named, noun_phrase, say, standing_for
 from regard.demo.scenes import SCENES
 from regard.demo.senses import BANKS, STREETS, WATERS, WAYS, walker
 from regard.demo.sentences import Sentence, same
+from regard.demo.words import Verb
 
 SEED = 20
 KNOWING = ("love", "know", "understand")
+MOODS = {"invite": ("happy", "nervous", "curious"), "call": CALLING}
 
 
 class Reference(NamedTuple):
@@ -36,7 +38,7 @@ Contrast = tuple[Reference, Reference]
 
 
 def contrasts(corpus: Corpus, word: str, pairs: int) -> list[Contrast]:
-    """Distinct pairs of sentences with "it", "she", "she or he" or "bank", none of them in training."""
+    """Distinct pairs of sentences with "it", "she" or "bank", none of them in training."""
     known = {same(pair.english) for pair in corpus.train}
     return list(islice(_unknown(DRAWN[word], Random(SEED), known), pairs))
 
@@ -76,51 +78,52 @@ def _it(draw: Random) -> Contrast:
 
 
 def _she(draw: Random) -> Contrast:
-    """Two women who "accepted a job in deep learning because she loves the topic"."""
-    verb, knows = VERBS[draw.choice(TAKEN)], VERBS[draw.choice(KNOWING)]
-    offer = noun_phrase(NOUNS[draw.choice(OFFERS)], "a") + say("in", "en")
-    offer += field(draw.choice(list(FIELDS)), article=False)
+    """ "Fatima called Paul because she was ill" and "Paul called Fatima because she loves physics".
 
-    def about(name: str) -> Reference:
-        why = statement(he_or_she(name, "f"), knows, "present", TOPIC)
+    The woman is named first in one sentence and second in the other.
+    """
+    woman, man = named(draw.choice(WOMEN), "f"), named(draw.choice(MEN), "m")
+    (name,), she = woman.english, he_or_she(woman.english[0], "f")
+    verb = draw.choice(("invite", "call"))
+    topic = field(draw.choice(list(FIELDS)), article=True)
+    mood = ADJECTIVES[draw.choice(MOODS[verb])]
+
+    def because(caller: Subject, called: Subject, why: Phrase) -> Reference:
         return Reference(
-            _written(statement(named(name, "f"), verb, "past", offer) + BECAUSE + why), "she", name
+            _written(statement(caller, VERBS[verb], "past", called) + BECAUSE + why), "she", name
         )
 
-    first, second = draw.sample(WOMEN, 2)
-    return about(first), about(second)
-
-
-def _she_or_he(draw: Random) -> Contrast:
-    """ "Paul called Fatima because she understands physics" and "... he ...": a woman and a man."""
-    woman, man = named(draw.choice(WOMEN), "f"), named(draw.choice(MEN), "m")
-    caller, called = draw.sample((woman, man), 2)
-    deed = statement(caller, VERBS[draw.choice(("invite", "call"))], "past", called)
-    knows, topic = VERBS[draw.choice(KNOWING)], field(draw.choice(list(FIELDS)), article=True)
-
-    def about(person: Subject) -> Reference:
-        pronoun, name = he_or_she(person.english[0], person.gender), person.english[0]
-        why = statement(pronoun, knows, "present", topic)
-        return Reference(_written(deed + BECAUSE + why), pronoun.english[0], name)
-
-    return about(woman), about(man)
+    knows = statement(she, VERBS[draw.choice(KNOWING)], "present", topic)
+    return because(woman, man, is_called(she, mood, "past")), because(man, woman, knows)
 
 
 def _bank(draw: Random) -> Contrast:
-    """ "I arrived at the bank after crossing the river" and "... the street"."""
-    who, way = walker(draw), VERBS[draw.choice(WAYS)]
+    """ "I arrived at the bank after crossing the river" and "... the street", or with the bank last."""
+    frame, who, way = draw.choice((_after, _beyond, _before)), walker(draw), VERBS[draw.choice(WAYS)]
 
-    def after(place: str) -> Reference:
-        crossing = say("after crossing", "après avoir traversé:crossed") + noun_phrase(NOUNS[place])
-        where = noun_phrase(NOUNS[BANKS[place]]) + crossing
-        return Reference(_written(statement(who, way, "past", where)), "bank", place)
+    def about(place: str) -> Reference:
+        the_bank, across = noun_phrase(NOUNS[BANKS[place]]), noun_phrase(NOUNS[place])
+        return Reference(_written(frame(who, way, the_bank, across)), "bank", place)
 
-    return after(draw.choice(WATERS)), after(draw.choice(STREETS))
+    return about(draw.choice(WATERS)), about(draw.choice(STREETS))
+
+
+def _after(who: Subject, way: Verb, the_bank: Phrase, across: Phrase) -> Phrase:
+    crossing = say("after crossing", "après avoir traversé:crossed") + across
+    return statement(who, way, "past", the_bank + crossing)
+
+
+def _beyond(who: Subject, way: Verb, the_bank: Phrase, across: Phrase) -> Phrase:
+    return statement(who, way, "past", the_bank + say("across", "de:on le autre côté de") + across)
+
+
+def _before(who: Subject, way: Verb, the_bank: Phrase, across: Phrase) -> Phrase:
+    goal = say("to go to", "pour aller à") + the_bank
+    return statement(who, VERBS["cross"], "past", across + goal)
 
 
 DRAWN: dict[str, Callable[[Random], Contrast]] = {
     "it": _it,
     "she": _she,
-    "she or he": _she_or_he,
     "bank": _bank,
 }

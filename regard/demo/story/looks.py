@@ -25,7 +25,10 @@ LOOKING = {
 REFERENTS = {"it": "its noun", "she": "the name", "bank": "what was crossed"}
 EXAMPLES = {
     "it": (TIRED.text, WIDE.text),
-    "she": ("Fatima accepted a job in deep learning because she loves the topic",),
+    "she": (
+        "Fatima accepted a job in deep learning because she loves the topic",
+        "Paul called Fatima because she understands deep learning",
+    ),
     "bank": tuple(f"{UNFINISHED} {place}" for place in ("river", "street")),
 }
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from regard.checkpoints.locations import BUILT_IN, cache_folder
 from regard.errors import UsageError
 
 FORMAT = 2  # of the folder and of demo.json; a new number invalidates older folders
@@ -50,7 +49,7 @@ class DemoFolder:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the grammar, the recipe, its changes and the format of the folder."""
-        from regard.runs.recipe import find_recipe  # not needed for a path on the command line
+        from regard.runs.recipe_files import find_recipe  # not needed for a path on the command line
 
         settings = [FORMAT, self.name, dict(self.settings), self.pairs]
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
@@ -101,15 +100,7 @@ def trained_folder(name: str) -> Path:
     return folder
 
 
-def cache_folder() -> Path:
-    """The system's cache folder for regard, or the one in REGARD_CACHE."""
-    if chosen := os.environ.get("REGARD_CACHE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "regard" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "regard"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regard"
+BUILT_IN.update((name, lambda name=name: trained_folder(name)) for name in RECIPES)
 
 
 def read_facts(folder: Path) -> dict[str, Any] | None:

@@ -23,7 +23,7 @@ from regard.text.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
     from regard.inference.translator import Translator
-    from regard.model.watch import Part
+    from regard.model.parts import Part
 
 MAX_WEIGHT = 100
 

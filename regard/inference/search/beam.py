@@ -129,10 +129,12 @@ class RowLayout:
     def of(cls, group: np.ndarray, groups: int) -> RowLayout:
         """The layout of rows whose requests are `group`."""
         first = np.searchsorted(group, np.arange(groups))
-        return cls(group, first, int(np.bincount(group, minlength=groups).max()))
+        return cls(group, first, int(np.bincount(group, minlength=groups).max(initial=0)))
 
     def by_group(self, values: np.ndarray, padding: float) -> np.ndarray:
         """R K to G C, in the order of rows; missing rows are padded."""
+        if len(self.group) == len(self.first) * self.width:  # none is missing
+            return values.reshape(len(self.first), -1)
         padded = np.full((len(self.first), self.width, values.shape[1]), padding, dtype=values.dtype)
         padded[self.group, np.arange(len(self.group)) - self.first[self.group]] = values
         return padded.reshape(len(self.first), -1)
@@ -264,7 +266,7 @@ class Beam:
         example = Request(np.zeros(1, int), BeamSettings())
         self._groups = select_rows(RunningRequests.of(example, 0, None), NO_ROWS)
         self._rows = select_rows(Hypotheses.of(example, 0), NO_ROWS)
-        self._constraints = self._groups.constraints  # of each row
+        self._arrange_rows()
 
     @property
     def active(self) -> list[int]:
@@ -286,7 +288,7 @@ class Beam:
         rows = [Hypotheses.of(request, running + i) for i, request in enumerate(requests)]
         self._groups = concatenate_rows([self._groups, *groups])
         self._rows = concatenate_rows([self._rows, *rows])
-        self._constraints = select_rows(self._groups.constraints, self._rows.group)
+        self._arrange_rows()
         self._finished |= dict(zip(request_ids, map(FinishedHypotheses, requests), strict=True))
         self._next_id += len(requests)
         self._has_until = any(finished.request.until for finished in self._finished.values())
@@ -299,7 +301,7 @@ class Beam:
             return []
         following = self._continuations()
         codes = finish_codes(self._constraints, self._rows.tokens, following.ids)
-        layout = RowLayout.of(self._rows.group, len(self._finished))
+        layout = self._layout
         scores = layout.by_group(self._rows.score[:, None] + following.log_probabilities, -np.inf)
         selection = select_beams(scores, layout.by_group(codes > RUNNING, False), self._groups.beams)
         selected = layout.selected(selection.lives | selection.finishes, following.ids.shape[1])
@@ -347,7 +349,7 @@ class Beam:
 
     def _finish_stuck(self, following: Continuations) -> None:
         """Finish hypotheses after which every id is forbidden."""
-        stuck = np.isneginf(following.log_probabilities[:, 0])
+        stuck = following.log_probabilities[:, 0] == -np.inf
         if stuck.any():
             self._finish(self._rows, np.where(stuck, STUCK, RUNNING))
 
@@ -388,10 +390,17 @@ class Beam:
             group = (np.cumsum(~is_over) - 1)[kept.group]
             kept = replace(kept, tokens=kept.tokens.trimmed(), group=group)
             self._groups = trim_padding(select_rows(self._groups, np.flatnonzero(~is_over)))
-        if answers or not np.array_equal(kept.group, self._rows.group):
-            self._constraints = select_rows(self._groups.constraints, kept.group)
+        is_arranged = not answers and np.array_equal(kept.group, self._rows.group)
         self._rows = kept
+        if not is_arranged:
+            self._arrange_rows()
         return answers
+
+    def _arrange_rows(self) -> None:
+        """Set what depends on which request each row belongs to."""
+        group = self._rows.group
+        self._layout = RowLayout.of(group, len(self._groups.request_id))
+        self._constraints = select_rows(self._groups.constraints, group)  # of each row
 
     def _grow_trees(
         self, following: Continuations, layout: RowLayout, selection: Selection

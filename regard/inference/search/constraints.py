@@ -51,11 +51,11 @@ class RowTokens:
 
     def append(self, ids: np.ndarray, log_probabilities: np.ndarray) -> RowTokens:
         """A copy with one more id per row."""
-        return replace(
-            self,
-            ids=np.concatenate([self.ids, ids[:, None]], axis=1),
-            log_probabilities=np.concatenate([self.log_probabilities, log_probabilities[:, None]], axis=1),
-            length=self.length + 1,
+        return RowTokens(
+            np.concatenate([self.ids, ids[:, None]], axis=1),
+            np.concatenate([self.log_probabilities, log_probabilities[:, None]], axis=1),
+            self.prefix,
+            self.length + 1,
         )
 
     def trimmed(self) -> RowTokens:
@@ -65,16 +65,26 @@ class RowTokens:
 
     def generated_ids(self, row: int) -> np.ndarray:
         """The generated ids of a row."""
-        return self.ids[row, self.ids.shape[1] - self.generated[row] :]
+        return self.ids[row, self._start(row) :]
 
     def generated_log_probabilities(self, row: int) -> np.ndarray:
         """The log-probabilities of the generated ids of a row."""
-        return self.log_probabilities[row, self.ids.shape[1] - self.generated[row] :]
+        return self.log_probabilities[row, self._start(row) :]
+
+    def _start(self, row: int) -> int:
+        """The column of the first generated id of a row."""
+        return self.ids.shape[1] - int(self.length[row] - self.prefix[row])
 
 
 def select_rows(columns: Columns, rows: np.ndarray) -> Columns:
     """The given rows of all arrays of a dataclass, in that order; rows may repeat."""
-    return _map_arrays([columns], lambda arrays: arrays[0][rows])
+    return _select_rows(columns, rows)
+
+
+def _select_rows(columns: Any, rows: np.ndarray) -> Any:
+    if isinstance(columns, np.ndarray):
+        return columns[rows]
+    return type(columns)(*[_select_rows(getattr(columns, name), rows) for name in _names(type(columns))])
 
 
 def concatenate_rows(several: Sequence[Columns]) -> Columns:

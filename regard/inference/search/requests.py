@@ -35,6 +35,14 @@ class Request:
             object.__setattr__(self, "source", _ids("source", self.source))
 
 
+@dataclass(frozen=True, eq=False)
+class Alternatives:
+    """The likeliest ids at one step with their log-probabilities, in descending order."""
+
+    ids: np.ndarray
+    log_probabilities: np.ndarray
+
+
 @dataclass(frozen=True)
 class Result:
     """What was generated after the prefix, with the end or stop, and its scores.
@@ -42,6 +50,7 @@ class Result:
     `log_probabilities` are those of the unrestricted distribution, one per id. `score` is their sum, equal to
     that of a teacher-forced pass. `rank_score` is the score divided by the length penalty. `reason` says why
     generation ended: an end id, a stop, the maximum length, "stuck" if every id was forbidden, or cancelled.
+    `alternatives` has an entry for each id if the settings ask for them.
     """
 
     ids: np.ndarray
@@ -50,6 +59,7 @@ class Result:
     rank_score: float
     reason: Reason
     ending: int  # the length of the end or stop in `ids`
+    alternatives: Sequence[Alternatives] = ()
 
     @property
     def content(self) -> np.ndarray:
@@ -156,7 +166,7 @@ def stream_answers(
 def result_of(tokens: RowTokens, row: int, reason: Reason, constraints: Constraints) -> Result:
     """The result of a row."""
     ids, log_probabilities = tokens.generated_ids(row).copy(), tokens.generated_log_probabilities(row).copy()
-    score = float(np.cumsum(log_probabilities, dtype=np.float64)[-1]) if len(ids) else 0.0
+    score = float(log_probabilities.cumsum(dtype=np.float64)[-1]) if len(ids) else 0.0
     rank_score = score / length_penalty(len(ids), constraints.length_penalty)
     return Result(ids, log_probabilities, score, rank_score, reason, _ending(ids, reason, constraints))
 

@@ -31,8 +31,10 @@ from regard.inference.search.constraints import (
     trim_padding,
 )
 from regard.inference.search.requests import (
+    Alternatives,
     Answer,
     Request,
+    Result,
     check_numbers,
     check_requests,
     check_unused,
@@ -60,6 +62,7 @@ class SamplingSettings(Constraints):
     min_p: Annotated[float | None, between(0, 1, "leave it out to draw from every id")] = None
     repetition_penalty: Annotated[float, between(0.01, 100, "1 is no penalty")] = 1.0
     seed: Annotated[int, between(0, (1 << 64) - 1, "give any whole number, 0 or more")] = 0
+    alternatives: Annotated[int, between(0, 100, "0 keeps none")] = 0  # likeliest ids kept at each step
 
 
 GREEDY = SamplingSettings(temperature=0.0)
@@ -105,6 +108,7 @@ class SamplingParameters:
         uniforms = np.empty(0) if is_greedy else np.random.default_rng(settings.seed).random(max_length)
         top_k = settings.top_k or ALL
         candidates = ALL if settings.repetition_penalty != 1 else 1 if is_greedy else top_k
+        candidates = max(candidates, settings.alternatives)
         return cls(
             np.array([is_greedy]),
             np.array([settings.top_k is not None or settings.top_p is not None]),
@@ -128,6 +132,8 @@ class NextIds:
 
 def next_ids(choices: Choices, parameters: SamplingParameters, tokens: RowTokens) -> NextIds:
     """An id for each row; its log-probability is minus infinity if every id is banned."""
+    if choices.ids is not None and choices.ids.shape[1] == 1:  # nothing to choose
+        return NextIds(choices.ids[:, 0], choices.log_probabilities[:, 0])
     ids, log_probabilities = in_order_of_ids(choices)
     scores = penalised(log_probabilities, choices.logits, parameters.penalty, tokens)
     column = scores.argmax(1)
@@ -143,7 +149,7 @@ def next_ids(choices: Choices, parameters: SamplingParameters, tokens: RowTokens
 
 def in_order_of_ids(choices: Choices) -> tuple[np.ndarray | None, np.ndarray]:
     """Ids and log-probabilities, R K each; if ids is None, column i is id i."""
-    if choices.ids is None or choices.ids.shape[1] == 1:
+    if choices.ids is None:
         return choices.ids, choices.log_probabilities
     order = choices.ids.argsort(1)
     return np.take_along_axis(choices.ids, order, 1), np.take_along_axis(choices.log_probabilities, order, 1)
@@ -272,6 +278,7 @@ class Sampling:
     def __init__(self, stepper: Stepper):
         self._stepper = check_unused(stepper)
         self._requests: dict[int, Request] = {}
+        self._alternatives: dict[int, list[Alternatives]] = {}  # of the requests that ask for them
         self._has_until = False  # whether any request has an `until`
         self._next_id = 0
         example = Request(np.zeros(1, int), Constraints(max_length=1))
@@ -295,6 +302,7 @@ class Sampling:
         read_prefixes(requests, self._stepper)
         self._rows = concatenate_rows([self._rows, *new_rows])
         self._requests |= dict(zip(request_ids, requests, strict=True))
+        self._alternatives |= {i: [] for i in request_ids if _alternatives(self._requests[i])}
         self._has_until = any(request.until for request in self._requests.values())
         self._next_id += len(requests)
         return request_ids
@@ -309,8 +317,12 @@ class Sampling:
         chosen = next_ids(choices, rows.parameters, rows.tokens)
         check_numbers(chosen.log_probabilities)
         tokens = rows.tokens.append(chosen.ids, chosen.log_probabilities)
+        if self._alternatives:
+            self._keep_alternatives(choices)
         codes = self._codes(chosen, tokens)
-        self._rows = replace(rows, tokens=tokens)
+        self._rows = Rows(rows.request_id, tokens, rows.constraints, rows.parameters)
+        if not codes.any():
+            return []
         finished = np.flatnonzero(codes)
         answers = [
             self._answer(row, codes[row], rows.tokens if codes[row] == STUCK else tokens)
@@ -328,6 +340,17 @@ class Sampling:
         self._drop(rows)
         return answer
 
+    def generated(self, request_id: int) -> Result:
+        """What a running request has generated so far."""
+        row = int(np.flatnonzero(self._rows.request_id == request_id)[0])
+        return self._result(row, CANCELLED, self._rows.tokens)
+
+    def _keep_alternatives(self, choices: Choices) -> None:
+        for row in np.flatnonzero(np.isin(self._rows.request_id, list(self._alternatives))).tolist():
+            request_id = int(self._rows.request_id[row])
+            count = _alternatives(self._requests[request_id])
+            self._alternatives[request_id].append(_likeliest(choices, row, count))
+
     def _candidates(self) -> int | None:
         """How many candidates the rows need; None for the whole vocabulary."""
         count = int(self._rows.parameters.candidates.max())
@@ -338,7 +361,7 @@ class Sampling:
         rows = self._rows
         codes = finish_codes(rows.constraints, rows.tokens, chosen.ids[:, None])[:, 0]
         codes[(codes == RUNNING) & (tokens.generated >= rows.constraints.max_length)] = LENGTH
-        codes[np.isneginf(chosen.log_probabilities)] = STUCK
+        codes[chosen.log_probabilities == -np.inf] = STUCK
         if self._has_until:
             for row in np.flatnonzero((codes == RUNNING) | (codes == LENGTH)).tolist():
                 until = self._requests[int(rows.request_id[row])].until
@@ -347,14 +370,31 @@ class Sampling:
         return codes
 
     def _answer(self, row: int, code: int, tokens: RowTokens) -> Answer:
+        result = self._result(row, code, tokens)
         request_id = int(self._rows.request_id[row])
-        request = self._requests.pop(request_id)
-        return Answer(request_id, request, [result_of(tokens, row, REASONS[int(code)], request.settings)])
+        self._alternatives.pop(request_id, None)
+        return Answer(request_id, self._requests.pop(request_id), [result])
+
+    def _result(self, row: int, code: int, tokens: RowTokens) -> Result:
+        request_id = int(self._rows.request_id[row])
+        result = result_of(tokens, row, REASONS[int(code)], self._requests[request_id].settings)
+        kept = self._alternatives.get(request_id)
+        return replace(result, alternatives=tuple(kept[: len(result.ids)])) if kept else result
 
     def _drop(self, rows: np.ndarray) -> None:
-        if not len(rows):
-            return
         self._stepper.drop(rows)
         kept = select_rows(self._rows, np.delete(np.arange(len(self._rows.request_id)), rows))
         constraints, parameters = trim_padding(kept.constraints), trim_padding(kept.parameters)
         self._rows = Rows(kept.request_id, kept.tokens.trimmed(), constraints, parameters)
+
+
+def _alternatives(request: Request) -> int:
+    return getattr(request.settings, "alternatives", 0)
+
+
+def _likeliest(choices: Choices, row: int, count: int) -> Alternatives:
+    """The likeliest ids of a row; equal ones are ordered by id."""
+    values = choices.log_probabilities[row]
+    order = np.argsort(-values, kind="stable")[:count]
+    ids = order if choices.ids is None else choices.ids[row][order]
+    return Alternatives(ids, values[order])

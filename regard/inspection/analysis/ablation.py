@@ -12,7 +12,7 @@ from regard.errors import UsageError
 from regard.inference.translator import Translator
 from regard.inspection.record.inputs import translate_by_default
 from regard.inspection.record.record import Record
-from regard.model.watch import Part, parts_of
+from regard.model.parts import Part, parts_of
 from regard.text.tokenizer import Tokenizers
 
 

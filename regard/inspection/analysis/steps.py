@@ -16,7 +16,7 @@ from torch import nn
 
 from regard.errors import UnknownName, UsageError, nearest
 from regard.inspection.record.record import Record
-from regard.model.attention import MultiHeadAttention, SeparateProjections
+from regard.model.attention import MultiHeadAttention, NormalisedProjections, SeparateProjections
 from regard.model.blocks import LayerNorm, RMSNorm
 from regard.model.positions import Rotation
 from regard.model.similarity import Additive, Bilinear, Cosine, ScaledDot
@@ -79,7 +79,7 @@ def _unit(x: Array) -> Array:
 def project(
     attention: MultiHeadAttention, part: str, x: Array, head: int, rotation: Rotation | None
 ) -> Array | None:
-    """xW + b for the queries, keys or values of one head (or of the group that it shares), then turned.
+    """xW + b for the queries, keys or values of one head (or of the group that it shares), normed, turned.
 
     x is .. D. None where the projections are others than W^Q, W^K and W^V.
     """
@@ -93,6 +93,9 @@ def project(
     made = x @ as_array(projections.weight)[first : first + width].T
     if projections.bias is not None:
         made = made + as_array(projections.bias)[first : first + width]
+    if isinstance(projections, NormalisedProjections) and part != "value":
+        gamma = as_array((projections.query_norm if part == "query" else projections.key_norm).weight)
+        made = made / np.sqrt((made**2).mean(-1, keepdims=True) + projections.epsilon) * gamma
     return made if rotation is None or part == "value" else turn(made, rotation)
 
 

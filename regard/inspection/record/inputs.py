@@ -15,8 +15,9 @@ from regard.inference.translator import Translator
 from regard.inference.writer import Writer
 from regard.inspection.record.recording import evaluation_mode
 from regard.inspection.record.tokens import Side
+from regard.model.parts import Part
 from regard.model.transformer import EncoderDecoder
-from regard.model.watch import Part, Replacement, Seen
+from regard.model.watch import Replacement, Seen
 
 TextModel = Translator | Writer | Reader
 Sides = tuple[Side | None, Side | None]  # the source and the target
@@ -69,10 +70,11 @@ def writer_side(writer: Writer, text: str, target: str | Sequence[int] | None = 
     elif target is not None:
         ids = list(target)
     if text and not ids:
-        return Side.of_text("target", tokenizer, text)
+        return Side.of_text("target", tokenizer, text, tokenizer.opening)
     before = tokenizer.encode(text)
     _check_ids(ids, writer.config.vocabulary)
-    return Side.of_ids("target", tokenizer, [*before, *ids], [] if before else beginning(tokenizer))
+    first = tokenizer.opening if before else beginning(tokenizer)
+    return Side.of_ids("target", tokenizer, [*before, *ids], first)
 
 
 def output_side(translator: Translator, ids: Sequence[int]) -> Side:

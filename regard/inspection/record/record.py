@@ -15,8 +15,9 @@ from regard.errors import SettingError, UnknownName, UsageError, nearest
 from regard.inspection.record.inputs import TextModel, read_sides
 from regard.inspection.record.recording import BUDGET, Recording, kinds_of
 from regard.inspection.record.tokens import Side, Token, Word, merge_words, word_of
+from regard.model.parts import Part, parts_of
 from regard.model.transformer import EncoderDecoder, EncoderOnly, Transformer
-from regard.model.watch import Part, Replacement, attention_path, parts_of
+from regard.model.watch import Replacement, attention_path
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import UnknownName
+from regard.model.parts import Part, parts_of
 from regard.model.transformer import DecoderOnly, EncoderDecoder, EncoderOnly, Transformer
-from regard.model.watch import Part, Replacement, Seen, parts_of, watch, watchable
+from regard.model.watch import Replacement, Seen, watch, watchable
 
 BUDGET = 1 << 28  # bytes that a recording may hold
 TENSOR_OVERHEAD = 512  # bytes of a tensor beside its numbers, with Python's and torch's objects

@@ -13,9 +13,10 @@ import { WRITE } from "./tabs/write/tab.js";
 import { READ } from "./tabs/read/tab.js";
 import { TRAINING } from "./tabs/training/tab.js";
 import { BY_HAND } from "./tabs/by_hand/tab.js";
+import { LESSONS } from "./tabs/lessons/tab.js";
 
 /** The tabs in order. A new tab is one line here; see core/tab.js. */
-const TABS = [DEMO, INSPECT, LAYERS, COMPARE, TRANSLATE, WRITE, READ, TRAINING, BY_HAND];
+const TABS = [DEMO, INSPECT, LAYERS, COMPARE, TRANSLATE, WRITE, READ, TRAINING, BY_HAND, LESSONS];
 
 /** Builds the frame in root; `context` is what every tab is given: {state, source, trace, announce, notify, ...}. */
 export class Shell {

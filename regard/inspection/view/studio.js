@@ -33,6 +33,7 @@ export function start(root, source, { address = true, values = {} } = {}) {
   context.announce = (sentence) => shell.announce(sentence);
   context.notify = shell.toast;
   context.model = () => shell.model;
+  context.hasTab = (name) => shell.fitting().some((tab) => tab.name === name);
   context.tour = new Tour(root, context);
   if (source.can("trace")) shell.tools.append(context.tour.opener);
   shell.tools.append(themeSwitch(root));

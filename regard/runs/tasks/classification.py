@@ -1,4 +1,4 @@
-"""Classification: the label of a text, measured by accuracy."""
+"""Classification: the label of a text, measured by accuracy and F1."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard import ranks
 from regard.errors import DataError
 from regard.model.masks import Mask
 from regard.runs.corpora import Corpora, labelled, labelled_part
+from regard.runs.sizing import RULES
 from regard.runs.tables import DataTable, ValidationTable
 from regard.runs.tasks.task import (
     EvaluationData,
@@ -26,7 +28,7 @@ from regard.text.batches import Batches, labelled_batches
 from regard.text.collate import LabelledBatch
 from regard.text.corpus import Example, LabelledText, label_names
 from regard.text.encoding import encode_labelled
-from regard.text.scores import accuracy, confusion
+from regard.text.scores import accuracy, confusion, macro_f1
 from regard.text.splitting import Corpus
 from regard.text.token_files import Data
 from regard.training.objectives import Classification
@@ -39,9 +41,10 @@ class ClassificationTask(Task):
     output = "classes"
     loss = Classification
     sources = (("labelled",),)
-    metrics = ("loss", "accuracy")
+    metrics = ("loss", "accuracy", "f1")
     augmentations = ("word_dropout", "bpe_dropout", "bpe_dropout_epochs")
     has_perplexity = False
+    rules = RULES["classification"]
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Texts with labels."""
@@ -55,9 +58,9 @@ class ClassificationTask(Task):
         """The text without its label."""
         return (example.text,)
 
-    def labels(self, corpus: Corpus[Example]) -> tuple[str, ...]:
-        """Every label of the training split."""
-        names = tuple(label_names(corpus))
+    def labels(self, examples: Iterable[Example]) -> tuple[str, ...]:
+        """Every label of these examples."""
+        names = tuple(label_names(examples))
         if len(names) < 2:
             raise DataError(f"the labels are {names}, and there must be two or more; give other examples")
         return names
@@ -75,19 +78,21 @@ class ClassificationTask(Task):
         return labelled_batches(data, words.tokenizers.source, tokens, seed)
 
     def measure(self, trained: Trained, held: EvaluationData, settings: ValidationTable) -> Measurement:
-        """Accuracy and the confusion matrix."""
+        """Accuracy, macro F1 and the confusion matrix."""
         predictions: list[np.ndarray] = []
         expected: list[np.ndarray] = []
         samples: list[Sample] = []
         labels, tokenizer = trained.words.labels, trained.words.tokenizers.source
-        for batch in self.scoring_batches(held, trained.words, trained.context):
-            predictions.append(_classify(trained, batch))
+        batches = self.scoring_batches(held, trained.words, trained.context)
+        for batch, predicted in ranks.divided(lambda batch: (batch, _classify(trained, batch)), batches):
+            predictions.append(predicted)
             expected.append(batch.labels)
             for row in range(min(batch.rows, settings.samples - len(samples))):
                 text = tokenizer.decode(batch.input[row][batch.keys[row]])
-                samples.append(Sample(text, labels[predictions[-1][row]], labels[batch.labels[row]]))
-        predicted, correct = np.concatenate(predictions), np.concatenate(expected)
-        return Measurement([accuracy(predicted, correct)], samples, confusion(predicted, correct, labels))
+                samples.append(Sample(text, labels[predicted[row]], labels[batch.labels[row]]))
+        answers, correct = np.concatenate(predictions), np.concatenate(expected)
+        table = confusion(answers, correct, labels)
+        return Measurement([accuracy(answers, correct), macro_f1(table)], samples, table)
 
 
 @torch.inference_mode()

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.inference.writer import Writer
 from regard.runs.corpora import Corpora, running
+from regard.runs.sizing import RULES
 from regard.runs.tables import DataTable, ValidationTable
 from regard.runs.tasks.task import (
     SCORING_TOKENS,
@@ -35,6 +36,7 @@ class LanguageModelingTask(Task):
     sources = (("text",),)
     augmentations = ("word_dropout",)
     unit = "tokens"
+    rules = RULES["language-modeling"]
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Running text; without a validation file its end is the validation split."""

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard import ranks
 from regard.model.masks import Mask
 from regard.runs.corpora import Corpora, plain, plain_part, running
+from regard.runs.sizing import RULES
 from regard.runs.tables import DataTable, ValidationTable
 from regard.runs.tasks.task import (
     EvaluationData,
@@ -39,6 +41,7 @@ class MaskedLanguageModelingTask(Task):
     loss = MaskedLanguageModeling
     sources = (("text",), ("labelled",))
     metrics = ("loss", "accuracy")
+    rules = RULES["masked-language-modeling"]
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Lines, or running text."""
@@ -69,8 +72,8 @@ class MaskedLanguageModelingTask(Task):
         masked: list[np.ndarray] = []
         samples: list[Sample] = []
         tokenizer = trained.words.tokenizers.source
-        for batch in self.scoring_batches(held, trained.words, trained.context):
-            predicted = _predict(trained, batch)
+        batches = self.scoring_batches(held, trained.words, trained.context)
+        for batch, predicted in ranks.divided(lambda batch: (batch, _predict(trained, batch)), batches):
             predictions.append(predicted)
             masked.append(batch.output[batch.chosen])
             if len(samples) < settings.samples:

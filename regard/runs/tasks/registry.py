@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
-from regard.checkpoints.folder import load_model, read_folder
+from regard import ranks
+from regard.checkpoints.folder import load_model
+from regard.checkpoints.reading import read_model
 from regard.engine.device import find_device
 from regard.errors import CheckpointError
 from regard.inference.loading import model_folder
@@ -33,7 +36,7 @@ TASKS: Registry[Task] = Registry("task", _TASKS)
 
 def load_trained(folder: str | Path, device: str = "cpu") -> Trained:
     """The model in a model folder or in the folder of a run, on a device."""
-    read = read_folder(model_folder(folder))
+    read = read_model(model_folder(folder))
     device = find_device(device)
     words = Vocabularies(read.tokenizers(), read.labels)
     return Trained(load_model(read).eval().to(device), words, _task_of(read.task, read.config))
@@ -70,9 +73,13 @@ def measure(
 @torch.inference_mode()
 def _scores_of_loss(objective: nn.Module, trained: Trained, held: EvaluationData) -> list[Score]:
     task, total, count = TASKS.find(trained.task), 0.0, 0
-    for batch in task.scoring_batches(held, trained.words, trained.context):
+
+    def score(batch: Any) -> tuple[float, int]:
         loss, tokens = objective(batch)
-        total, count = total + float(loss), count + tokens
+        return float(loss), tokens
+
+    for loss, tokens in ranks.divided(score, task.scoring_batches(held, trained.words, trained.context)):
+        total, count = total + loss, count + tokens
     scores = [Score("loss", total / max(1, count))]
     if task.has_perplexity:
         scores.append(perplexity(total, count))

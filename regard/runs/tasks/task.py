@@ -17,6 +17,7 @@ from regard.errors import SettingError
 from regard.model.config import Family
 from regard.model.transformer import Transformer
 from regard.runs.corpora import Corpora, evenly
+from regard.runs.sizing import Rules
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
 from regard.text.batches import Batches
 from regard.text.scores import Confusion, Score
@@ -104,6 +105,8 @@ class Task:
     metrics          the values that validation.monitor may have
     augmentations    the settings of [augment] that may be used
     has_perplexity   whether exp(loss) is a perplexity
+    is_translation   whether outputs are translations, which search, BLEU and kNN-MT apply to
+    rules            what a time budget (`minutes`) assumes about the task
     """
 
     family: ClassVar[Family]
@@ -113,6 +116,8 @@ class Task:
     metrics: ClassVar[tuple[str, ...]] = ("loss",)
     augmentations: ClassVar[tuple[str, ...]] = ()
     has_perplexity: ClassVar[bool] = True
+    is_translation: ClassVar[bool] = False
+    rules: ClassVar[Rules] = Rules()
     unit: ClassVar[str] = "examples"  # of what `count` counts
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
@@ -133,8 +138,8 @@ class Task:
             train_tokenizer((text for example in corpus for text in self.texts(example)), settings)
         )
 
-    def labels(self, corpus: Any) -> tuple[str, ...]:
-        """The labels of a corpus, if it has labels."""
+    def labels(self, examples: Iterable[Any]) -> tuple[str, ...]:
+        """The labels of the training examples and of validation files, if they have labels."""
         return ()
 
     def sizes(self, words: Vocabularies) -> Mapping[str, Any]:

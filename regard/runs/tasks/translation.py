@@ -11,6 +11,7 @@ from regard.inference.rescoring.datastore import Datastore
 from regard.inference.rescoring.noisy_channel import NoisyChannel
 from regard.inference.translator import Translator
 from regard.runs.corpora import Corpora, first_examples, parallel, parallel_part
+from regard.runs.sizing import RULES
 from regard.runs.tables import DataTable, TokenizerTable, ValidationTable
 from regard.runs.tasks.task import (
     EvaluationData,
@@ -40,6 +41,8 @@ class TranslationTask(Task):
     sources = (("source", "target"), ("tsv",))
     metrics = ("loss", "bleu", "chrf")
     augmentations = ("word_dropout", "bpe_dropout", "bpe_dropout_epochs", "bidirectional_epochs")
+    is_translation = True
+    rules = RULES["translation"]
 
     def corpora(self, data: DataTable, folder: Path | None = None) -> Corpora:
         """Pairs from two files or a table."""

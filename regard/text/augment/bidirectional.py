@@ -7,7 +7,7 @@ direction, since the language of the source implies it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -41,7 +41,7 @@ class Bidirectional(Augmentation):
             "source": BidirectionalSequences(source.ids, source.offsets, source, target, epochs),
             "target": BidirectionalSequences(target.ids, target.offsets, target, source, epochs),
         }
-        return Data(columns, data.report, f"{data.identity} bidirectional {self.epochs}")
+        return replace(data, columns=columns, identity=f"{data.identity} bidirectional {self.epochs}")
 
 
 @dataclass(frozen=True, eq=False)

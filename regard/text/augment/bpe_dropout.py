@@ -10,7 +10,8 @@ nothing is stored.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class BPEDropout(Augmentation):
                 epochs=self.epochs,
             )
         until = f" until {self.epochs}" if self.epochs else ""
-        return Data(columns, data.report, f"{data.identity} bpe_dropout {self.rate}{until}")
+        return replace(data, columns=columns, identity=f"{data.identity} bpe_dropout {self.rate}{until}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +104,18 @@ class BPEDropoutSequences(Sequences):
         return 0 < self.epochs <= epoch
 
 
+def has_merges(tokenizer: Tokenizer) -> bool:
+    """Whether a tokenizer has tokens that can be split."""
+    return bool(_model(tokenizer).get("merges"))
+
+
+def _model(tokenizer: Tokenizer) -> dict[str, Any]:
+    return json.loads(tokenizer.to_json())["model"]
+
+
 def merged_parts(tokenizer: Tokenizer) -> np.ndarray:
     """For each id the two ids that were merged into it, V 2; -1 twice for an id without a merge."""
-    model = json.loads(tokenizer.to_json())["model"]
+    model = _model(tokenizer)
     if not model.get("merges"):
         raise SettingError(
             "bpe_dropout needs a tokenizer with merges; set tokenizer.kind to bpe, or bpe_dropout to 0"

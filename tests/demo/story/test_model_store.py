@@ -12,30 +12,10 @@ from regard.demo.story.model_store import (
     COMMANDS,
     RECIPES,
     DemoFolder,
-    cache_folder,
     find_demo_folder,
     trained_folder,
 )
 from regard.errors import UsageError
-
-
-@pytest.mark.parametrize(
-    ("platform", "variables", "expected"),
-    [
-        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/regard"),
-        ("linux", {"HOME": "/h"}, "/h/.cache/regard"),
-        ("darwin", {"HOME": "/h"}, "/h/Library/Caches/regard"),
-        ("win32", {"LOCALAPPDATA": "/l"}, "/l/regard/Cache"),
-        ("win32", {"LOCALAPPDATA": "/l", "REGARD_CACHE": "/c"}, "/c"),
-    ],
-)
-def test_the_cache_is_where_this_system_keeps_such_things(monkeypatch, platform, variables, expected):
-    for name in ("REGARD_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(room.sys, "platform", platform)
-    assert cache_folder() == Path(expected)
 
 
 def test_a_fingerprint_is_of_name_settings_grammar_and_recipe(tmp_path, monkeypatch):

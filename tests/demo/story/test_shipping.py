@@ -47,7 +47,6 @@ def test_a_shipped_translator_keeps_the_promises(name):
 
 def test_the_shipped_encoder_links_words_as_the_story_and_the_documents_say():
     translator, sentences = load(SHIPPED / "demo"), built_in()
-    assert resolve(translator, sentences, "she").is_clear, MAKE_AGAIN
     assert resolve(translator, sentences, "bank").is_clear, MAKE_AGAIN
     assert find_switch(translator, sentences).is_clear, MAKE_AGAIN
 

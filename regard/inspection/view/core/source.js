@@ -5,7 +5,6 @@ import { Source, Superseded } from "./requests.js";
 
 const MOST_BYTES = 96e6; // of answers kept, so that going back draws at once
 const MOST_TRACES = 200;
-const SUPERSEDED = 409; // the server's answer to a request that a newer one of the same panel has replaced
 const LOST = "The studio does not answer; is `regard studio` still running? The last picture stays.";
 
 /** Answers kept by their address, the ones used longest ago dropped first. */
@@ -24,7 +23,7 @@ class Kept {
   }
 
   set(name, answer, bytes) {
-    this.bytes += bytes;
+    this.bytes += bytes - (this.entries.get(name)?.bytes ?? 0);
     this.entries.set(name, { answer, bytes });
     for (const [oldest, entry] of this.entries) {
       if (this.bytes <= MOST_BYTES || oldest === name) break;
@@ -143,6 +142,31 @@ export class LiveSource extends Source {
     return this.post(`demo/cancel?model=${encodeURIComponent(model)}`, {});
   }
 
+  lessons() {
+    return this.get("lessons");
+  }
+
+  lesson(name) {
+    return this.get(`lessons/${encodeURIComponent(name)}`);
+  }
+
+  lessonRun() {
+    return this.get("lesson-run");
+  }
+
+  runLesson(name) {
+    return this.post(`lesson-run?lesson=${encodeURIComponent(name)}`, {});
+  }
+
+  cancelLesson() {
+    return this.post("lesson-run/cancel", {});
+  }
+
+  /** Where the server gives a lesson as a page of its own. */
+  lessonAddress(name) {
+    return `${this.base}/lessons/${encodeURIComponent(name)}/save.html`;
+  }
+
   /** Where the server gives a file of this trace; choice: {kind, layer, head, words}. */
   saveAddress(id, ending, choice = {}) {
     const chosen = Object.entries(choice).filter(([, value]) => value !== null && value !== undefined);
@@ -198,16 +222,15 @@ export class LiveSource extends Source {
 
   async answer(path, options) {
     try {
-      return await this.read(path, await fetch(`${this.base}/${path}`, options));
+      return await this.read(await fetch(`${this.base}/${path}`, options));
     } catch (error) {
       if (options.signal?.aborted) throw new Superseded();
       throw error instanceof TypeError ? new Error(LOST) : error; // fetch throws a TypeError where nobody answers
     }
   }
 
-  async read(path, answer) {
+  async read(answer) {
     const isSheet = !answer.headers.get("Content-Type")?.includes("json");
-    if (answer.status === SUPERSEDED && !path.startsWith("demo")) throw new Superseded();
     if (!answer.ok) throw await failure(answer, isSheet);
     return isSheet ? unpack(await answer.arrayBuffer()) : await answer.json();
   }
@@ -220,6 +243,7 @@ function randomName() {
 
 async function failure(answer, isSheet) {
   const told = isSheet ? {} : await answer.json().catch(() => ({}));
+  if (told.superseded === true) return new Superseded();
   const sentence = typeof told.error === "string" ? told.error : `The studio could not answer (${answer.status}).`;
   return Object.assign(new Error(sentence), { gone: told.gone === true, status: answer.status });
 }

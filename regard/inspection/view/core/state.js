@@ -37,6 +37,7 @@ const FIELDS = {
   word: NUMBER,
   instead: NUMBER,
   queries: NUMBERS,
+  lesson: TEXT,
 };
 const LISTED = 150; // browsers allow about a hundred changes of the address in ten seconds
 

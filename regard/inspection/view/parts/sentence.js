@@ -1,6 +1,7 @@
 /** The field a sentence is typed into, bound to one name of the state; every tab may have one. */
 
 import { make, fill, uniqueId } from "../core/dom.js";
+import { segments } from "./panel.js";
 
 const LONGEST = 20_000;
 const MOST_HIGH = 132; // pixels; a longer text scrolls
@@ -35,6 +36,16 @@ export function growingField(settings) {
 /** The row that begins every tab with a sentence: the field, always in the same place, and tools beside it. */
 export function sentenceBar(field, ...tools) {
   return make("div", { class: "sentence-bar" }, field, make("div", { class: "sentence-tools" }, tools));
+}
+
+/** Whether tokens are shown as words or as the tokenizer's pieces: `words` of the state. */
+export function unitSwitch(state) {
+  return segments({
+    label: "Tokens as",
+    choices: [["words", "Words"], ["pieces", "Pieces"]],
+    chosen: "words",
+    onchoose: (unit) => state.set({ words: unit === "words" }),
+  });
 }
 
 /** The model's sentences to begin with; show(most) whenever a tab is opened. A saved file has none. */

@@ -25,10 +25,11 @@ const NOTHING = "There is nothing to save here yet.";
  * canvas, svg, table   functions that give a canvas (or null: then the svg is drawn on one), an svg, {columns, rows}
  * arrays               a function that gives what an npz holds, where it is not what the table says
  * address              a function from an ending ("npz", "html") to where the server gives that file, or null
+ * whole                what such a file holds
  * isThere              a function that says whether there is a picture yet; a file asked for before comes when there is
  */
 export function offerSaves(root, { state, notify }, { isThere = () => true, ...picture }) {
-  const { name, canvas, svg, table, arrays, address } = picture;
+  const { name, canvas, svg, table, arrays, address, whole = "the sentence" } = picture;
   const list = make("ul", { class: "saves" });
   const isDrawn = () => isThere() && !root.closest(".is-blank, .is-empty");
   const offer = (text, label, work) => {
@@ -40,7 +41,7 @@ export function offerSaves(root, { state, notify }, { isThere = () => true, ...p
   };
   const offerFile = (text, ending, work) => {
     if (!address?.(ending)) return offer(text, `Save ${name} as ${text}`, work);
-    return offer(text, `Save the sentence as ${text}`, () => saveFrom(address(ending), `${fileName(name)}.${ending}`));
+    return offer(text, `Save ${whole} as ${text}`, () => saveFrom(address(ending), `${fileName(name)}.${ending}`));
   };
   const png = () => {
     const drawn = canvas?.();

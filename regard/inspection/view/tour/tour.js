@@ -1,18 +1,17 @@
 /** A guided tour: the lectures' story in about ten cards, each of which opens the place it speaks of. */
 
 import { make, fill, uniqueId } from "../core/dom.js";
+import { PanelRequests } from "../core/requests.js";
 import { button } from "../parts/controls.js";
 import { settled } from "../core/work.js";
 import { stopsFor } from "./stops.js";
 
 const NARROW = 760; // pixels, as in the style sheets
-const failed = ({ message }) => ({ words: [`This could not be measured: ${message}`] });
 
 /** The button in the header and the card; `context` is what every tab is given. */
 export class Tour {
   constructor(root, context) {
     this.state = context.state;
-    this.source = context.source;
     this.model = context.model;
     this.root = root;
     this.number = null;
@@ -31,6 +30,8 @@ export class Tour {
       make("div", { class: "buttons" }, this.back, this.next, this.counter, leave),
     );
     root.append(this.card);
+    this.requests = new PanelRequests(context, { name: "tour", cards: [this], subject: () => this.number });
+    this.state.on(["model"], () => this.changeModel());
     root.ownerDocument.addEventListener("keydown", (event) => this.press(event));
   }
 
@@ -42,6 +43,7 @@ export class Tour {
   /** Leave the card; the page stays as it is. */
   leave() {
     this.number = null;
+    this.requests.stop();
     this.card.hidden = true;
     this.root.classList.remove("on-tour");
     this.opener.focus();
@@ -57,19 +59,40 @@ export class Tour {
     const stop = this.stops[number];
     this.show(stop, number);
     this.state.set(stop.state(this.model()), { push: true });
-    await this.tell(stop, number);
+    await this.tell(stop);
     await settled(this.root.querySelector(".main"));
     if (this.number === number) this.reveal(stop);
   }
 
-  /** Say what was measured, and show the place that belongs to it. */
-  async tell(stop, number) {
-    if (!stop.measure) return;
-    const measured = await this.source.work.during(stop.measure(this.source, this.model())).catch(failed);
-    if (this.number !== number) return;
-    if (measured.state) this.state.set(measured.state);
-    fill(this.measured, measured.words.map((words) => make("p", { text: words })));
+  /** The stop again with another model, or the first one that this model has. */
+  changeModel() {
+    if (this.number === null) return;
+    const { title } = this.stops[this.number];
+    this.stops = stopsFor(this.model());
+    this.go(Math.max(0, this.stops.findIndex((stop) => stop.title === title)));
   }
+
+  /** Say what was measured, and show the place that belongs to it. */
+  async tell(stop) {
+    this.requests.stop();
+    if (!stop.measure) return;
+    await this.requests.run((ask) => stop.measure(ask, this.model()), ({ words, state }) => {
+      if (state) this.state.set(state);
+      this.say(words);
+    });
+  }
+
+  say(sentences) {
+    fill(this.measured, sentences.map((text) => make("p", { text })));
+  }
+
+  /** The error line of the requests. */
+  fail(error) {
+    if (error) this.say([`This could not be measured: ${error.message}`]);
+  }
+
+  /** The words of another model are never kept: `show` empties the card at every stop. */
+  blank() {}
 
   /** Bring what a stop speaks of into view, on a narrow page above the card. */
   reveal(stop) {

@@ -23,6 +23,20 @@ export function differing(first, second) {
   return marked;
 }
 
+/** A sentence with one word exchanged as in a pair, such as tired for wide; the same sentence if it has none. */
+export function editOf(text, pairs) {
+  const parts = text.split(/(\s+)/);
+  for (const [first, second] of pairs) {
+    const [one, other] = differing(first, second).map((words) => words.filter(({ differs }) => differs).map(({ text: word }) => bare(word)));
+    if (one.length !== 1 || other.length !== 1) continue;
+    for (const [from, to] of [[one[0], other[0]], [other[0], one[0]]]) {
+      const at = parts.findIndex((part) => bare(part) === from);
+      if (at >= 0) return parts.with(at, parts[at].replace(from, () => to)).join("");
+    }
+  }
+  return text;
+}
+
 /** The number of the word to watch: the wanted one, "it", or the last that is no sign. */
 export function wordToWatch(words, wanted) {
   const texts = wanted === null ? [] : [wanted, "it"];
@@ -51,6 +65,10 @@ export function differenceOf({ first, second }) {
 /** What people call the head of a change. */
 export function headName({ kind, layer, head }) {
   return `${attentionTitle(kind, layer)}, head ${head}`;
+}
+
+function bare(word) {
+  return word.replace(/[.,;:!?]+$/, "");
 }
 
 function lengths(a, b) {

@@ -6,6 +6,7 @@ import { tokenText } from "../../parts/share_table.js";
 import { differing, headName } from "./comparing.js";
 
 const MOST = 3;
+const SAME = "Both sentences are the same; change a word of the second one.";
 const CHANGED = 0.05; // of a row; below, a head is not named
 
 /** The strip above the map; show(answer, {first, second, watched}) as often as needed. */
@@ -18,7 +19,7 @@ export class CompareFinding {
 
   show(answer, { first, second, watched }) {
     this.claim.textContent = claimOf(answer, endings(first, second));
-    this.detail.textContent = headsSentence(answer.changes, watched);
+    this.detail.textContent = first === second ? SAME : headsSentence(answer.changes, watched);
   }
 }
 

@@ -9,7 +9,7 @@ import { Matrix } from "../../pictures/matrix.js";
 import { signedLegend } from "../../parts/legend.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
-import { changeSentence, differenceOf, differing, headName, wordToWatch } from "./comparing.js";
+import { changeSentence, differenceOf, differing, editOf, headName, wordToWatch } from "./comparing.js";
 import { CompareFinding } from "./finding.js";
 import { CompareOne } from "./one_head.js";
 import { CompareOutputs } from "./outputs.js";
@@ -38,10 +38,7 @@ class CompareTab extends TabBase {
   async show() {
     this.isShown = true;
     const { pairs } = this.model();
-    if (!this.state.get("second") && pairs.length) this.takePair(
-      pairs.find((pair) => pair.includes(this.state.get("text"))) ?? pairs[0],
-      {},
-    );
+    if (!this.state.get("second")) this.proposeSecond(pairs);
     const named = new Map(pairs.toReversed().map((pair) => [`${shortest(pair[0], pair[1])}: what “${pair[2]}” means`, pair]));
     fill(
       this.presets,
@@ -53,6 +50,14 @@ class CompareTab extends TabBase {
   hide() {
     this.isShown = false;
     this.requests.stop();
+  }
+
+  /** The first sentence stays; the second is the other one of its pair, or an edit of it. */
+  proposeSecond(pairs) {
+    const text = this.state.get("text");
+    const pair = text?.trim() ? pairs.find((each) => each.slice(0, 2).includes(text)) : pairs[0];
+    if (pair) this.takePair(pair, {});
+    else if (text?.trim()) this.state.set({ second: editOf(text, pairs) });
   }
 
   /**

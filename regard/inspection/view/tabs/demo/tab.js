@@ -1,9 +1,10 @@
 /** The demo model where nobody has trained it yet: a button that does, and how far it has come. */
 
 import { make } from "../../core/dom.js";
-import { button } from "../../parts/controls.js";
-import { panel } from "../../parts/panel.js";
+import { Polling } from "../../core/polling.js";
 import { PanelRequests } from "../../core/requests.js";
+import { inWords, jobControls } from "../../parts/job.js";
+import { panel } from "../../parts/panel.js";
 import { LossCurve } from "../../pictures/curve.js";
 import { isReady } from "../../core/tab.js";
 
@@ -26,28 +27,29 @@ class DemoPanel {
     this.model = context.model;
     this.reloadedAt = -Infinity;
     this.about = make("p", {});
-    this.bar = make("progress", { max: 1, value: 0, "aria-label": "How far the training has come" });
-    this.saying = make("p", { class: "sentence-of", "aria-live": "polite" });
-    this.starter = button("Train it now", () => this.begin(), { class: "primary", hidden: true });
-    this.canceller = button("Cancel the training", () => this.cancel(), { hidden: true });
+    this.job = jobControls({
+      begin: "Train it now",
+      cancel: "Cancel the training",
+      onbegin: () => this.begin(),
+      oncancel: () => this.cancel(),
+      label: "How far the training has come",
+    });
     this.room = make("div", { class: "demo-curve", hidden: true });
     this.curve = new LossCurve(this.room);
-    this.card = panel({ title: "A model that is not trained yet", class: "demo-panel" });
-    this.card.body.append(this.about, this.starter, this.bar, this.saying, this.canceller, this.room);
+    this.card = panel({ title: "A model that is not trained yet", class: "demo-panel job" });
+    this.card.body.append(this.about, ...this.job.elements, this.room);
     this.requests = new PanelRequests(context, { name: "demo", cards: [this.card], subject: () => null });
-    document.addEventListener("visibilitychange", () => this.isShown && this.poll());
+    this.polling = new Polling(() => this.look());
     root.append(this.card.element);
   }
 
   /** Look how far it is, and go on looking while it trains and the page is seen. */
   async show() {
-    this.isShown = true;
-    await this.poll();
+    await this.polling.start();
   }
 
   hide() {
-    this.isShown = false;
-    clearTimeout(this.timer);
+    this.polling.stop();
     this.requests.stop();
   }
 
@@ -60,21 +62,14 @@ class DemoPanel {
   }
 
   async act(request, told) {
-    clearTimeout(this.timer);
+    this.polling.rest();
     const { name } = this.model();
     const isDone = await this.requests.run((ask) => request(ask, name), () => this.notify.confirm(told));
-    if (isDone) await this.poll();
-    else this.pollAfter(LONG);
+    if (isDone) await this.polling.now();
+    else this.polling.after(LONG);
   }
 
-  pollAfter(pause) {
-    clearTimeout(this.timer);
-    if (this.isShown) this.timer = setTimeout(() => this.poll(), pause);
-  }
-
-  async poll() {
-    clearTimeout(this.timer);
-    if (!this.isShown || document.hidden) return;
+  async look() {
     const { name } = this.model();
     const load = async (ask) => {
       const demo = await ask.demo(name);
@@ -83,7 +78,7 @@ class DemoPanel {
       return { demo, progress };
     };
     const isDrawn = await this.requests.run(load, ({ demo, progress }) => this.draw(name, demo, progress));
-    if (!isDrawn) this.pollAfter(LONG);
+    if (!isDrawn) this.polling.after(LONG);
   }
 
   draw(name, demo, progress) {
@@ -96,17 +91,18 @@ class DemoPanel {
     this.about.textContent = `${ABOUT[name] ?? ""} ${LEARNS}`.trim();
     this.room.hidden = !progress || progress.steps.length < 2;
     if (!this.room.hidden) this.curve.show(progress, null);
-    this.starter.hidden = isLearning;
-    this.canceller.hidden = this.bar.hidden = !isLearning;
-    this.bar.value = demo.steps ? demo.step / demo.steps : 0;
     const untrained = demo.error ? `The training stopped: ${demo.error}` : "It takes some minutes of this machine's time.";
-    this.saying.textContent = isLearning ? progressOf(demo) : untrained;
-    if (isLearning) this.pollAfter(PAUSE);
+    this.job.show({
+      isRunning: isLearning,
+      share: demo.steps ? demo.step / demo.steps : 0,
+      words: isLearning ? progressOf(demo) : untrained,
+    });
+    if (isLearning) this.polling.after(PAUSE);
   }
 
   // Where the list of models still calls it untrained, it is read again after a while and not at once.
   finish(name) {
-    if (performance.now() - this.reloadedAt < LONG) return this.pollAfter(LONG);
+    if (performance.now() - this.reloadedAt < LONG) return this.polling.after(LONG);
     this.reloadedAt = performance.now();
     this.hide();
     this.notify.confirm(`The model ${name} is trained.`);
@@ -121,10 +117,6 @@ function progressOf({ step, steps, loss, seconds, left }) {
   if (Number.isFinite(seconds)) parts.push(`${inWords(seconds)} so far`);
   if (Number.isFinite(left)) parts.push(`about ${inWords(left)} to go`);
   return `${parts.join(", ")}.`;
-}
-
-function inWords(seconds) {
-  return seconds < 90 ? `${Math.max(1, Math.round(seconds))} seconds` : `${Math.round(seconds / 60)} minutes`;
 }
 
 /** @type {import("../../core/tab.js").TabEntry} */

@@ -35,8 +35,9 @@ export class FindingStrip {
   /** The tour, a second sentence, and the layers: [text, what happens]. */
   nextSteps(trace) {
     const { state, context } = this;
-    const pair = context.model().pairs.find((each) => each.slice(0, 2).includes(trace.text));
-    const other = pair && (pair[0] === trace.text ? pair[1] : pair[0]);
+    const text = plain(trace.text);
+    const pair = context.model().pairs.find((each) => each.slice(0, 2).some((one) => plain(one) === text));
+    const other = pair && (plain(pair[0]) === text ? pair[1] : pair[0]);
     const compare = other
       ? [`Compare with “… ${ending(trace.text, other)}”`, () => state.set({ tab: "compare", second: other }, { push: true })]
       : ["Compare with another sentence", () => state.set({ tab: "compare", second: state.get("second") ?? trace.text }, { push: true })];
@@ -49,9 +50,14 @@ export class FindingStrip {
   }
 }
 
+// A sentence without the marks at its end, and with straight apostrophes.
+function plain(text) {
+  return text.trim().replace(/[.!?]+$/, "").replaceAll("’", "'");
+}
+
 // The words of the second sentence from the first one that differs.
 function ending(text, other) {
-  const [one, two] = [text, other].map((sentence) => sentence.split(" "));
+  const [one, two] = [text, other].map((sentence) => plain(sentence).split(" "));
   const at = two.findIndex((word, place) => word !== one[place]);
-  return two.slice(Math.max(0, at)).join(" ");
+  return other.split(" ").slice(Math.max(0, at)).join(" ");
 }

@@ -1,8 +1,8 @@
 /** Tab "Inspect": type a sentence; the words, the stack, one head large, one cell step by step. */
 
 import { make, quoted } from "../../core/dom.js";
-import { sentenceBar, sentenceField, Examples } from "../../parts/sentence.js";
-import { segments, choose, panel } from "../../parts/panel.js";
+import { sentenceBar, sentenceField, unitSwitch, Examples } from "../../parts/sentence.js";
+import { choose, panel } from "../../parts/panel.js";
 import { Choice } from "../../core/choice.js";
 import { Readings } from "./readings.js";
 import { Blocks } from "./blocks.js";
@@ -63,12 +63,7 @@ class InspectTab extends TabBase {
     const canType = this.source.can("trace");
     this.root.classList.add("is-empty"); // nothing is shown that would move when the first sentence is there
     this.examples = new Examples(this);
-    this.units = segments({
-      label: "Tokens as",
-      choices: [["words", "Words"], ["pieces", "Pieces"]],
-      chosen: "words",
-      onchoose: (unit) => this.state.set({ words: unit === "words" }),
-    });
+    this.units = unitSwitch(this.state);
     const field = sentenceField({
       state: this.state,
       readOnly: !canType,

@@ -81,10 +81,11 @@ export class LensPanel {
   }
 
   sentence() {
+    const word = quoted(this.at(this.layers - 1, this.place)[0].text);
+    if (this.layers === 1) return `There is one layer, so each word is that of the whole model. Here it is ${word}.`;
     const settled = Array.from({ length: this.positions }, (_, position) => this.settledAt(position));
     const early = settled.filter((layer) => layer < this.layers - 1).length;
     const here = this.settledAt(this.place);
-    const word = quoted(this.at(this.layers - 1, this.place)[0].text);
     const when = here === 0 ? "already after layer 0" : here === this.layers - 1 ? "only after the last layer" : `from layer ${here} on`;
     return `${early} of ${this.positions} positions have their final word before the last layer. Here ${word} leads ${when}.`;
   }

@@ -4,8 +4,8 @@ import { make } from "../../core/dom.js";
 import { PanelRequests } from "../../core/requests.js";
 import { TabBase, isReady } from "../../core/tab.js";
 import { forkOf, likeliestRivals } from "../../core/rivals.js";
-import { choose, segments } from "../../parts/panel.js";
-import { Examples, sentenceBar, sentenceField } from "../../parts/sentence.js";
+import { choose } from "../../parts/panel.js";
+import { Examples, sentenceBar, sentenceField, unitSwitch } from "../../parts/sentence.js";
 import { FlowPanel } from "./flow.js";
 import { ForcedOutput } from "./forcing.js";
 import { LensPanel } from "./lens.js";
@@ -39,12 +39,7 @@ class LayersTab extends TabBase {
 
   build(root) {
     this.examples = new Examples(this);
-    this.units = segments({
-      label: "Tokens as",
-      choices: [["words", "Words"], ["pieces", "Pieces"]],
-      chosen: "words",
-      onchoose: (unit) => this.state.set({ words: unit === "words" }),
-    });
+    this.units = unitSwitch(this.state);
     root.append(
       sentenceBar(sentenceField({ state: this.state, hint: "Type a sentence" }), this.examples.element, this.units),
       this.forced.element,

@@ -1,0 +1,47 @@
+"""The table of decoding: what is written between the markers of a page."""
+
+import pytest
+
+from regard.bench.interleaved import OURS, Case, Implementation, Outcome
+from regard.bench.report import bandwidth_shares
+from regard.bench.table import BEGIN, END, decode_table, write_between
+from regard.errors import RegardError
+
+
+def implementation(name, setting, memory):
+    return Implementation(name, lambda: None, setting, memory=memory)
+
+
+@pytest.fixture
+def outcome():
+    case = Case("tiny-1", "tokens/s", 24.0, list, reads=1e6)
+    implementations = [
+        implementation(OURS, "float32", 9_000_000),
+        implementation(OURS, "int8", 4_000_000),
+        implementation("peer", "fast", 8_000_000),
+        implementation("peer", "slow", 7_000_000),
+    ]
+    seconds = {"regard (float32)": 0.02, "regard (int8)": 0.01, "peer (fast)": 0.03, "peer (slow)": 0.3}
+    return Outcome(case, implementations, {title: [taken] * 4 for title, taken in seconds.items()})
+
+
+def test_a_row_names_our_best_and_the_best_peer(outcome):
+    row = decode_table([outcome], 2, bandwidth=1e10, rounds=4).splitlines()[-1]
+    assert row == (
+        "| tiny-1 | tokens/s | 2,400, int8 | 800, peer (fast) | 3.00 | 3.00 to 3.00 "
+        "| 0.48 float32, 0.24 int8 | 4 / 8 |"
+    )
+
+
+def test_the_share_of_bandwidth_is_bytes_read_per_second(outcome):
+    assert bandwidth_shares(outcome, 1e10) == pytest.approx({"regard (float32)": 0.48, "regard (int8)": 0.24})
+
+
+def test_only_what_lies_between_the_markers_is_replaced(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    write_between(page, "new")
+    assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+    page.write_text("nothing", encoding="utf-8")
+    with pytest.raises(RegardError, match=r"page\.md has no lines"):
+        write_between(page, "new")
