@@ -45,12 +45,21 @@ export class WhyPanel {
     this.offer(context);
   }
 
-  // A word is typed or taken from the likeliest ones.
+  // A word is typed or taken from the likeliest ones. An answer that arrives meanwhile leaves it as it is.
   input(label, name) {
     const id = uniqueId(name);
     const field = make("input", { type: "text", id, list: this.list.id, autocomplete: "off", spellcheck: "false", size: 12 });
-    field.addEventListener("change", () => this.take(name, field.value));
-    return { root: make("div", { class: "choice" }, make("label", { for: id, text: label }), field), field };
+    let isTyped = false;
+    field.addEventListener("input", () => (isTyped = true));
+    field.addEventListener("blur", () => (isTyped = false));
+    field.addEventListener("change", () => {
+      isTyped = false;
+      this.take(name, field.value);
+    });
+    const set = (value) => {
+      if (!isTyped) adjust(field, { value });
+    };
+    return { root: make("div", { class: "choice" }, make("label", { for: id, text: label }), field), set };
   }
 
   offer(context) {
@@ -102,8 +111,8 @@ export class WhyPanel {
 
   drawInputs() {
     const { lens, place, trace } = this.asked;
-    adjust(this.word.field, { value: this.names[0] });
-    adjust(this.instead.field, { value: this.names[1] });
+    this.word.set(this.names[0]);
+    this.instead.set(this.names[1]);
     const isLast = place === trace.sides[trace.written].tokens.length - 1;
     const canForce = trace.written === "target" && (trace.sides.source || isLast);
     adjust(this.force, { hidden: !canForce, text: `What if it wrote ${quoted(this.names[1])}?` });
