@@ -73,7 +73,7 @@ class Person:
         return f"{self.page.url} says {said}; its console: {self.heard}"
 
     def inspect(self, **chosen: Any) -> Person:
-        """Open the tab Inspect and wait until all of it is drawn: what is drawn later moves what is clicked."""
+        """Open the tab Inspect and wait until it is drawn: what is drawn later moves what is clicked."""
         self.visit(**chosen)
         expect(self.page.get_by_role("heading", name=re.compile(r", head \d+:"))).to_be_visible()
         expect(self.page.get_by_text("equal the model")).to_be_visible()
