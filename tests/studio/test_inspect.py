@@ -214,6 +214,7 @@ def test_embeddings_and_positions_are_those_of_the_model(person, inspect):
     heat = person.page.get_by_role("grid", name="Vectors: a row for each token, a column for each number")
     arrays = {"Embeddings": seen.embeddings("source"), "Positions": seen.positions("source")}
     arrays["Sum"] = arrays["Embeddings"] + arrays["Positions"]
+    person.page.locator(".vectors").scroll_into_view_if_needed()
     for name, array in arrays.items():
         person.button(name).click()
         person.wait_until(lambda array=array: shows(heat, array), name)
@@ -224,6 +225,19 @@ def test_embeddings_and_positions_are_those_of_the_model(person, inspect):
     said = strip.get_attribute("aria-valuetext")
     numbers_said = [float(n.replace("−", "-")) for n in re.findall(r"−?\d+\.\d+", said)]
     assert np.allclose(numbers_said[:2], [float(n.replace("−", "-")) for n in last], atol=2e-3)
+
+
+def test_the_vectors_offer_nothing_to_click_before_they_are_drawn(person):
+    held = []
+    person.page.route("**/vectors/*", lambda route: held.append(route))
+    person.inspect(model="translation", text=CAT)
+    card = person.page.locator(".vectors")
+    card.scroll_into_view_if_needed()
+    person.wait_until(lambda: held, "the vectors are not asked for")
+    expect(card.get_by_role("heading")).to_be_visible()
+    expect(card.get_by_role("button", name="Embeddings")).to_be_hidden()
+    held[0].continue_()
+    expect(card.get_by_role("button", name="Embeddings")).to_be_visible()
 
 
 def test_a_word_that_the_model_never_met_is_marked(person):
