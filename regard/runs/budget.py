@@ -33,6 +33,7 @@ from regard.runs.sizing import (
 from regard.runs.timing import (
     END_SECONDS,
     START_SECONDS,
+    Measure,
     Pace,
     expect,
     machine_flops,
@@ -40,6 +41,7 @@ from regard.runs.timing import (
     save_seconds,
     tokens_of,
     validation_seconds,
+    with_measured_precision,
 )
 from regard.runs.toml import merged
 from regard.text.augment.bpe_dropout import has_merges
@@ -58,8 +60,6 @@ LENGTHS = (
     "schedule.warmup_steps", "validation.validate_every", "checkpoints.save_every",
     "checkpoints.snapshot_every", "augment.bidirectional_epochs", "augment.bpe_dropout_epochs",
 )  # fmt: skip
-
-Measure = Callable[[Recipe, PreparedData, float], Pace]
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,12 @@ class Budget:
         """The recipe with numbers in place of minutes, and what was chosen and why."""
         tokens = _tokens(material)
         trial = self._best_trial(recipe, material, tokens)
+        seconds = MEASURED_SHARE * self.seconds
+        measured, about = with_measured_precision(trial.recipe, material, seconds, self.measure)
+        precision = measured.training.precision
+        recipe = recipe.changed({"training": {"precision": precision}})
+        if about and precision == "bfloat16":  # the faster steps may allow a larger model
+            trial = self._best_trial(recipe, material, tokens)
         length = self._length(trial.recipe, material, trial.pace)
         left = self.left()
         for _ in range(CORRECTIONS):  # intervals that were given may cost more than the rules assume
@@ -127,7 +133,12 @@ class Budget:
             if length.steps < FEW_STEPS:
                 self._refuse(f"{max(0, length.steps)} steps of {duration(trial.pace.step_seconds)}")
         final = self._with_length(recipe, trial, tokens, length)
-        return final, [*self._head(trial, tokens), *self._told(), self._end(final, material, trial.pace)]
+        return final, [
+            *self._head(trial, tokens),
+            *about,
+            *self._told(),
+            self._end(final, material, trial.pace),
+        ]
 
     def _with_length(self, recipe: Recipe, trial: Trial, tokens: Tokens, length: Length) -> Recipe:
         """The recipe with this number of steps, and with what follows from it."""

@@ -14,7 +14,7 @@ from regard import ranks
 from regard.engine.device import find_device
 from regard.runs.tables import TrainingTable
 
-WORTH_HALF = 1.2  # times as fast as float32; a matrix product gains more than a whole step
+WORTH_TRYING = 1.2  # speed of a bfloat16 product, in times of float32; a whole step gains less
 
 
 def settle(training: TrainingTable) -> TrainingTable:
@@ -25,9 +25,10 @@ def settle(training: TrainingTable) -> TrainingTable:
 
 
 def with_precision(training: TrainingTable, is_given: bool = True) -> tuple[TrainingTable, list[str]]:
-    """`auto` replaced by the faster precision, and a line about bfloat16 where it was asked for.
+    """`auto` replaced by float32 where bfloat16 is slow, and a line about bfloat16 where it was asked for.
 
-    With `minutes`, a precision that is not given is chosen as with `auto`.
+    Where its products are fast, `auto` stays until steps of the run have been measured (timing.py). With
+    `minutes`, a precision that is not given is `auto`.
     """
     if training.minutes is not None and not is_given:
         training = training.changed(precision="auto")
@@ -36,8 +37,9 @@ def with_precision(training: TrainingTable, is_given: bool = True) -> tuple[Trai
     ratio = ranks.share(half_speed(training.device))
     speed = f"bfloat16 computes {ratio:.2g} times as fast as float32 here"
     if training.precision == "auto":
-        chosen = "bfloat16" if ratio >= WORTH_HALF else "float32"
-        return training.changed(precision=chosen), [f"precision {chosen}: {speed}"]
+        if ratio >= WORTH_TRYING:
+            return training, []
+        return training.changed(precision="float32"), [f"precision float32: {speed}"]
     is_slow = ratio < 1
     return training, [f"{speed}; set training.precision to float32"] if is_slow else []
 

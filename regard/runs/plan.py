@@ -14,7 +14,7 @@ from regard.runs.display import duration
 from regard.runs.machine import settle, with_precision
 from regard.runs.prepared_data import PreparedData, gather, read_start
 from regard.runs.recipe import Recipe, find_task
-from regard.runs.timing import expect, measure_pace
+from regard.runs.timing import expect, measure_pace, with_measured_precision
 
 MEASURED_SECONDS = 3.0
 
@@ -38,6 +38,7 @@ def plan_here(name: str | Path, changes: dict[str, Any]) -> Plan:
     material, notes = gather(recipe), []
     if budget is not None:
         recipe, notes = budget.sized(recipe, material)
+    recipe, measured = with_measured_precision(recipe, material)
     pace = measure_pace(recipe, material, MEASURED_SECONDS, most=50)
     expected = expect(recipe, material, pace)
     steps, training = recipe.training.steps, recipe.training
@@ -47,6 +48,7 @@ def plan_here(name: str | Path, changes: dict[str, Any]) -> Plan:
         "model: " + ", ".join(f"{key} {value:,}" for key, value in model.items()),
         f"batch: {training.step_tokens:,} tokens a side; {pace.epoch_steps:,} steps an epoch",
         *about_precision,
+        *measured,
         *notes,
         f"{steps:,} steps of {pace.step_seconds:.3g} s ({steps / pace.epoch_steps:.3g} epochs) take "
         f"{duration(expected.steps)}, validation {duration(expected.validation)}, "

@@ -40,6 +40,7 @@ from regard.runs.report import write_report
 from regard.runs.run_folder import RunFolder, claimed, disk_full_message, find_run, free_name
 from regard.runs.tensorboard import TensorBoardEvents, check_tensorboard
 from regard.runs.text_folder import key_of
+from regard.runs.timing import with_measured_precision
 from regard.runs.toml import merged
 from regard.runs.validation import build_validate
 from regard.text.lines import Paths
@@ -200,7 +201,8 @@ def prepare(recipe: Recipe, out: Path, is_timed: bool = False) -> Prepared:
         if budget is not None:
             recipe, notes = budget.sized(recipe, material)
         else:
-            notes = expected_time(recipe, material) if is_timed else []
+            recipe, notes = with_measured_precision(recipe, material)
+            notes += expected_time(recipe, material) if is_timed else []
         trainer = _trainer(recipe, material, folder, file_digests(recipe.data))
         if ranks.is_first():
             folder.write_facts({**_facts(recipe, material, trainer), **({"sizing": notes} if budget else {})})

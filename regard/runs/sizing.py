@@ -17,7 +17,9 @@ from typing import Any
 
 TOKENS_PER_WEIGHT = 1.2e-3  # tokens that N weights should see, divided by N^1.5
 WEIGHTS_PER_TOKEN = 3.3  # weights of the blocks for each token of the text, both sides counted
-MEMORY_SHARE = 0.1  # share of the steps in which strong weight decay forgets a weight
+MEMORY_SHARE = 0.1  # share of the steps in which weight decay forgets a weight, at least
+MEMORY_EPOCHS = 3.3  # passes over the text in which it does, at least
+SMALL_STEP = 1024  # tokens of all sides that are too few to be divided among cores
 FEW_STEPS = 20  # a run of fewer steps has learned nothing
 
 
@@ -231,7 +233,9 @@ def _choose_batch(choices: Choices, rules: Rules, tokens: Tokens, seen: float) -
     size = int(min(max(_multiple(batch, 128), 128), 32_768))
     parts = choices.choose("training.gradient_accumulation", 1, "")
     reason = f"about {_short(side)} tokens are seen on a side"
-    choices.choose("training.batch_tokens", max(1, round(size / parts)), reason)
+    step = parts * choices.choose("training.batch_tokens", max(1, round(size / parts)), reason)
+    if step * rules.sides < SMALL_STEP:
+        choices.choose("training.replicas", 1, f"{step * rules.sides:,.0f} tokens are too few for more")
 
 
 def _choose_optimizer(choices: Choices, rules: Rules, shape: Shape) -> None:
@@ -276,7 +280,7 @@ def choose_length(
     warmup = min(steps - 1, max(10, round(rules.warmup * steps)))
     choices.choose("schedule.warmup_steps", warmup, f"{100 * rules.warmup:.3g} % of the steps")
     every = max(1, math.ceil(steps / validations))
-    choices.choose("validation.validate_every", every, f"{validations} validations")
+    choices.choose("validation.validate_every", every, f"{validations} validation{'s' * (validations > 1)}")
     choices.choose("validation.early_stopping_patience", None, "")
     choices.choose("checkpoints.save_every", every, "")
     if not is_new:
@@ -288,16 +292,15 @@ def choose_length(
     decay = weight_decay(length, rate)
     reason = f"{length.epochs:.3g} epochs; forgets in {1 / (rate * decay):,.0f} steps"
     choices.choose("optimizer.weight_decay", decay, reason)
-    choices.choose("optimizer.embedding_decay", decay if decay > 0.05 else 0.0, "")
+    choices.choose("optimizer.embedding_decay", decay if length.epochs > MEMORY_EPOCHS else 0.0, "")
     if rules.sides == 2:
         _choose_directions(choices, tokens, length)
 
 
 def weight_decay(length: Length, rate: float) -> float:
-    """0.01 for one pass over the text; from 4 passes on, so that a tenth of the steps forgets a weight."""
-    strong = min(1.0, 1 / (MEMORY_SHARE * length.steps * rate))
-    share = min(1.0, max(0.0, math.log(max(1.0, length.epochs)) / math.log(4)))
-    return _rounded(0.01 * (max(strong, 0.01) / 0.01) ** share, 2)
+    """The decay that forgets a weight in a tenth of the steps, but not within three passes over the text."""
+    memory = max(MEMORY_SHARE * length.steps, MEMORY_EPOCHS * length.epoch_steps)
+    return _rounded(min(1.0, max(0.01, 1 / (memory * rate))), 2)
 
 
 def _choose_directions(choices: Choices, tokens: Tokens, length: Length) -> None:

@@ -52,8 +52,8 @@ class LoopSettings(Settings):
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     """Precision of matrix products in training. Weights, optimizer and loss stay in float32.
 
-    `bfloat16` is faster on GPUs, and on processors with AMX or AVX512-BF16. On others it is slower. `auto`
-    measures both and takes the faster one. The run says which.
+    `bfloat16` is faster on GPUs, and for wide models on processors with AMX or AVX512-BF16. Elsewhere it is
+    slower. `auto` measures steps of the run in both and takes the faster one. The run says which.
     """
     activation_checkpointing: bool = False
     """Whether a block keeps only its input and computes the rest again in the backward pass.

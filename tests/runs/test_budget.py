@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,29 @@ def test_a_run_is_expected_to_fill_its_time(task, minutes, tmp_path, machine):
     assert prepared.recipe.training.minutes is None
     assert "minutes" not in (tmp_path / "run" / "recipe.toml").read_text(encoding="utf-8")
     assert any("expected to end after" in line for line in prepared.notes)
+
+
+@pytest.mark.parametrize(("speed", "chosen"), [(2.0, "bfloat16"), (0.7, "float32")])
+def test_precision_is_that_of_the_faster_steps_not_of_the_faster_products(
+    speed, chosen, tmp_path, machine, monkeypatch
+):
+    monkeypatch.setattr("regard.runs.machine.half_speed", lambda device: 3.0)
+    in_float32 = machine.measure
+
+    def measure(recipe: Recipe, material: PreparedData, seconds: float) -> Pace:
+        pace = in_float32(recipe, material, seconds)
+        is_half = recipe.training.precision == "bfloat16"
+        return replace(pace, step_seconds=pace.step_seconds / (speed if is_half else 1))
+
+    monkeypatch.setattr(machine, "measure", measure)
+    monkeypatch.setattr(runs, "Budget", machine.budget())
+    recipe = recipe_for("translation", tmp_path, {"training": {"minutes": 2}})
+    prepared = prepare(recipe, tmp_path / "run")
+    assert prepared.recipe.training.precision == prepared.folder.recipe().training.precision == chosen
+    assert any(line.startswith(f"precision {chosen}: a step takes") for line in prepared.notes)
+    pace = measure(prepared.recipe, prepared.material, 1)
+    total = START_SECONDS + expect(prepared.recipe, prepared.material, pace).total
+    assert total == pytest.approx(120, rel=0.04)
 
 
 def test_given_settings_are_kept(tmp_path, machine):

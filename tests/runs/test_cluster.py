@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from regard.model.transformer import build_model
 from regard.runs.cluster import Device, Job, estimate, rank_bytes, sent_bytes
 from regard.runs.plan import plan_here
 from regard.runs.recipe import Recipe, find_task
-from regard.runs.timing import Pace
+from regard.runs.timing import Pace, with_measured_precision
 from regard.runs.toml import read_overrides
 from regard.runs.toys import builtin_data
 from regard.text.collate import collate_windows
@@ -150,6 +151,13 @@ def test_plan_reads_the_text_and_measures_this_machine(tmp_path, capsys):
 def test_plan_measures_the_precision_that_a_run_would_take(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.runs.machine.half_speed", lambda device: 3.0)
     monkeypatch.setattr("regard.runs.plan.measure_pace", lambda *_, **__: Pace(1.0, 10, 1000, 5))
+    monkeypatch.setattr(
+        "regard.runs.plan.with_measured_precision",
+        partial(
+            with_measured_precision,
+            measure=lambda recipe, *_: Pace(1.0 + (recipe.training.precision == "float32"), 10, 1000, 5),
+        ),
+    )
     changes = {"data": builtin_data("translation", tmp_path), "training": {"precision": "auto"}}
     found = plan_here("translation", changes)
     assert found.values["recipe"]["training"]["precision"] == "bfloat16"

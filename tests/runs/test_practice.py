@@ -15,6 +15,7 @@ from regard.runs.prepared_data import gather, make_model, training_objective
 from regard.runs.recipe import Recipe
 from regard.runs.run import prepare
 from regard.runs.tables import TrainingTable
+from regard.runs.timing import Pace, with_measured_precision
 from regard.runs.toys import builtin_data
 from regard.text.scores import confusion, macro_f1
 
@@ -50,12 +51,23 @@ def test_macro_f1_is_the_mean_of_the_labels():
     assert rare == pytest.approx(100 * (18 / 19) / 2)
 
 
-@pytest.mark.parametrize(("ratio", "chosen"), [(3.0, "bfloat16"), (0.1, "float32")])
-def test_automatic_precision_takes_the_faster_and_says_so(monkeypatch, ratio, chosen):
-    monkeypatch.setattr(machine, "half_speed", lambda device: ratio)
+@pytest.mark.parametrize(("half", "chosen"), [(0.5, "bfloat16"), (0.99, "float32"), (1.5, "float32")])
+def test_automatic_precision_takes_the_faster_by_steps_of_the_run_and_says_so(half, chosen, tmp_path):
+    def measure(recipe: Recipe, material: Any, seconds: float) -> Pace:
+        return Pace(half if recipe.training.precision == "bfloat16" else 1.0, 10, 1000, 5)
+
+    files = {"data": builtin_data("translation", tmp_path)}
+    recipe = Recipe.load("translation", {**files, "training": {"precision": "auto"}})
+    settled, lines = with_measured_precision(recipe, Any, 1.0, measure)
+    assert settled.training.precision == chosen
+    assert lines == [f"precision {chosen}: a step takes {half:.2g} s in bfloat16 and 1 s in float32"]
+
+
+def test_automatic_precision_is_not_tried_where_products_are_slow(monkeypatch):
+    monkeypatch.setattr(machine, "half_speed", lambda device: 0.1)
     settled, lines = machine.with_precision(TrainingTable(precision="auto"))
-    assert settled.precision == chosen
-    assert lines == [f"precision {chosen}: bfloat16 computes {ratio:.2g} times as fast as float32 here"]
+    assert settled.precision == "float32"
+    assert lines == ["precision float32: bfloat16 computes 0.1 times as fast as float32 here"]
 
 
 def test_a_slow_precision_that_was_asked_for_is_said(monkeypatch):
@@ -69,7 +81,7 @@ def test_a_slow_precision_that_was_asked_for_is_said(monkeypatch):
 def test_minutes_choose_the_precision_unless_it_is_given(monkeypatch):
     monkeypatch.setattr(machine, "half_speed", lambda device: 3.0)
     training = TrainingTable(minutes=1)
-    assert machine.with_precision(training, is_given=False)[0].precision == "bfloat16"
+    assert machine.with_precision(training, is_given=False)[0].precision == "auto"
     assert machine.with_precision(training, is_given=True) == (training, [])
 
 

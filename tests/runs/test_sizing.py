@@ -98,11 +98,34 @@ def test_a_given_setting_is_kept_and_what_follows_from_it_follows():
     assert choices.made["optimizer.weight_decay"].value == weight_decay(Length(1000, 230), 0.002)
 
 
-def test_weight_decay_is_weak_for_one_pass_and_forgets_in_a_tenth_of_the_steps_for_many():
-    assert weight_decay(Length(1000, 1000), 0.008) == 0.01
-    for steps in (2000, 8000, 32_000):
+def test_weight_decay_forgets_in_a_tenth_of_the_steps_but_not_within_three_passes():
+    for steps in (4000, 8000, 32_000):  # 40 passes and more
         assert 1 / (0.008 * weight_decay(Length(steps, 100), 0.008)) == pytest.approx(steps / 10, rel=0.05)
+    for steps in (400, 1000, 3000):  # 1 to 7 passes
+        assert 1 / (0.008 * weight_decay(Length(steps, 400), 0.008)) == pytest.approx(3.3 * 400, rel=0.05)
+    assert weight_decay(Length(100_000, 100_000), 0.008) == 0.01
     assert weight_decay(Length(100, 1), 0.001) == 1.0
+
+
+@pytest.mark.parametrize("scale", [1, 100])
+def test_embeddings_decay_where_the_text_is_read_many_times_however_long_a_pass_is(scale):
+    def made(epochs: int) -> float:
+        choices = Choices({})
+        length = Length(epochs * 100 * scale, 100 * scale)
+        choose_length(choices, RULES["language-modeling"], CAPTIONS, length, 0.006, is_new=True)
+        return choices.made["optimizer.embedding_decay"].value
+
+    assert made(2) == 0
+    assert made(30) > 0
+
+
+def test_a_step_of_few_tokens_is_not_divided_among_cores():
+    for seen, replicas in ((5e5, 1), (1e8, None)):
+        choices = Choices({})
+        rules, text = RULES["language-modeling"], Tokens(1, 10**6, 65)
+        choose_training(choices, rules, Shape(4, 128, 4, 512), text, seen, is_new=True)
+        made = {name: choice.value for name, choice in choices.made.items()}
+        assert made.get("training.replicas") == replicas
 
 
 def test_vocabulary_grows_with_the_text_and_stays_within_its_limits():
