@@ -37,25 +37,27 @@ def plan(
     ] = None,
     teraflops: Annotated[
         float | None,
-        typer.Option(min=1e-6, help="With --gpus: dense TFLOP/s of a device in the training precision; 312."),
+        typer.Option(
+            min=1e-6, max=1e9, help="With --gpus: dense TFLOP/s of a device in the training precision; 312."
+        ),
     ] = None,
     memory: Annotated[
-        float | None, typer.Option(min=1e-6, help="With --gpus: memory of a device in GB; 80.")
+        float | None, typer.Option(min=1e-6, max=1e9, help="With --gpus: memory of a device in GB; 80.")
     ] = None,
     node_bandwidth: Annotated[
         float | None,
-        typer.Option(min=1e-6, help="With --gpus: GB/s of a device to others in its machine; 300."),
+        typer.Option(min=1e-6, max=1e9, help="With --gpus: GB/s of a device to others in its machine; 300."),
     ] = None,
     bandwidth: Annotated[
         float | None,
-        typer.Option(min=1e-6, help="With --gpus: GB/s of a device to other machines; 25."),
+        typer.Option(min=1e-6, max=1e9, help="With --gpus: GB/s of a device to other machines; 25."),
     ] = None,
     efficiency: Annotated[
         float | None,
         typer.Option(min=1e-6, max=1, help="With --gpus: share of TFLOP/s that training reaches; 0.4."),
     ] = None,
     price: Annotated[
-        float | None, typer.Option(min=0, help="With --gpus: price of a device for an hour.")
+        float | None, typer.Option(min=0, max=1e9, help="With --gpus: price of a device for an hour.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:

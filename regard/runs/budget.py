@@ -119,7 +119,9 @@ class Budget:
         tokens = _tokens(material)
         trial = self._best_trial(recipe, material, tokens)
         seconds = MEASURED_SHARE * self.seconds
-        measured, about = with_measured_precision(trial.recipe, material, seconds, self.measure)
+        measured, about = with_measured_precision(
+            trial.recipe, material, seconds, self.measure, in_float32=trial.pace
+        )
         precision = measured.training.precision
         recipe = recipe.changed({"training": {"precision": precision}})
         if about and precision == "bfloat16":  # the faster steps may allow a larger model

@@ -305,10 +305,10 @@ def weight_decay(length: Length, rate: float) -> float:
 
 def _choose_directions(choices: Choices, tokens: Tokens, length: Length) -> None:
     """Both directions for the first third of the steps, where the text is seen at least 3 times."""
-    epochs = round(0.37 * length.steps / (2 * length.epoch_steps)) if length.epochs >= 3 else 0
-    choices.choose(
-        "augment.bidirectional_epochs", epochs if tokens.is_joint else 0, "for the first third of the steps"
-    )
+    is_useful = tokens.is_joint and length.epochs >= 3
+    epochs = round(0.37 * length.steps / (2 * length.epoch_steps)) if is_useful else 0
+    reason = "for the first third of the steps" if epochs else ""
+    choices.choose("augment.bidirectional_epochs", epochs, reason)
 
 
 def _heads(width: int, groups: int) -> int:

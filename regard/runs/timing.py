@@ -122,21 +122,21 @@ def with_measured_precision(
     material: PreparedData,
     seconds: float = PRECISION_SECONDS,
     measure: Measure = measure_pace,
+    in_float32: Pace | None = None,
 ) -> tuple[Recipe, list[str]]:
     """The recipe with the faster precision in place of `auto`, by its own steps, and a line that says so.
 
     Products in bfloat16 can be twice as fast where a step of a small model is not: a step also converts
-    weights and activations, and Muon computes in float32.
+    weights and activations, and Muon computes in float32. `in_float32` is the speed in float32 if known.
     """
     if recipe.training.precision != "auto":
         return recipe, []
-    full, half = (
-        measure(recipe.changed({"training": {"precision": name}}), material, seconds).step_seconds
-        for name in ("float32", "bfloat16")
-    )
+    wide, narrow = (recipe.changed({"training": {"precision": name}}) for name in ("float32", "bfloat16"))
+    full = (in_float32 or measure(wide, material, seconds)).step_seconds
+    half = measure(narrow, material, seconds).step_seconds
     chosen = "bfloat16" if full >= WORTH_HALF * half else "float32"
     line = f"precision {chosen}: a step takes {half:.2g} s in bfloat16 and {full:.2g} s in float32"
-    return recipe.changed({"training": {"precision": chosen}}), [line]
+    return narrow if chosen == "bfloat16" else wide, [line]
 
 
 def tokens_of(material: PreparedData) -> int:

@@ -123,9 +123,11 @@ def test_plan_says_what_devices_need(capsys):
         (["--price", "2"], "--price is about devices"),
         (["--node-bandwidth", "9", "--memory", "3"], "--memory is about devices"),
         (["--gpus", "8", "--text", "a.txt"], "--text names text, which --gpus does not read"),
+        (["--gpus", "8", "--price", "inf"], "invalid value for '--price'"),
+        (["--gpus", "8", "--teraflops", "nan"], "invalid value for '--teraflops'"),
     ],
 )
-def test_plan_refuses_options_without_effect(options, message, capsys):
+def test_plan_refuses_options_without_effect_and_values_without_meaning(options, message, capsys):
     assert run(["plan", "language-model", *options]) == 2
     assert message in capsys.readouterr().err
 
