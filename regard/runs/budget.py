@@ -73,9 +73,10 @@ class Trial:
     pace: Pace
 
     def is_like(self, shape: Shape, recipe: Recipe) -> bool:
-        """Whether its measured speed is that of this size and batch."""
+        """Whether its measured speed is that of this size, batch and loss."""
         ratio = self.recipe.training.step_tokens / recipe.training.step_tokens
-        return self.shape == shape and 0.75 < ratio < 1.33
+        is_as_dear = bool(self.recipe.training.r_drop) == bool(recipe.training.r_drop)
+        return self.shape == shape and is_as_dear and 0.75 < ratio < 1.33
 
 
 class Budget:

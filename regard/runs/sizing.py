@@ -19,6 +19,8 @@ TOKENS_PER_WEIGHT = 1.2e-3  # tokens that N weights should see, divided by N^1.5
 WEIGHTS_PER_TOKEN = 3.3  # weights of the blocks for each token of the text, both sides counted
 MEMORY_SHARE = 0.1  # share of the steps in which weight decay forgets a weight, at least
 MEMORY_EPOCHS = 3.3  # passes over the text in which it does, at least
+LABEL_EPOCHS = 7  # passes from which a classifier needs its whole regularisation
+LABEL_STEPS = 400  # steps that a classifier should have
 SMALL_STEP = 1024  # tokens of all sides that are too few to be divided among cores
 FEW_STEPS = 20  # a run of fewer steps has learned nothing
 
@@ -214,7 +216,7 @@ def choose_training(
     epochs = seen / tokens.count
     _choose_batch(choices, rules, tokens, seen)
     if rules.labels:
-        _regularise_classifier(choices, tokens)
+        _regularise_classifier(choices, tokens, epochs)
     else:
         # Once over the text needs none; thirty times need 0.2.
         least = 0.1 if choices.given.get("training.r_drop") else 0.0
@@ -228,7 +230,7 @@ def choose_training(
 def _choose_batch(choices: Choices, rules: Rules, tokens: Tokens, seen: float) -> None:
     """The batch grows with the third root of the tokens that are seen, and leaves 20 steps an epoch."""
     side = seen / rules.sides
-    batch = 2048 if rules.labels else 2048 * (side / 16e6) ** (1 / 3)
+    batch = min(2048, max(256, side / LABEL_STEPS)) if rules.labels else 2048 * (side / 16e6) ** (1 / 3)
     batch = min(batch, max(256, tokens.count / rules.sides / 20))
     size = int(min(max(_multiple(batch, 128), 128), 32_768))
     parts = choices.choose("training.gradient_accumulation", 1, "")
@@ -248,10 +250,14 @@ def _choose_optimizer(choices: Choices, rules: Rules, shape: Shape) -> None:
     choices.choose("schedule.min_lr_ratio", 0.0, "")
 
 
-def _regularise_classifier(choices: Choices, tokens: Tokens) -> None:
-    """Full strength up to 7,000 examples, none from 200,000 on; what is impossible here is 0."""
+def _regularise_classifier(choices: Choices, tokens: Tokens, epochs: float) -> None:
+    """Full strength up to 7,000 examples, none from 200,000 on, and less for few passes over them.
+
+    What is impossible here is 0.
+    """
     strength = min(1.0, max(0.0, 1 - math.log10(tokens.examples / 7000) / 1.5))
-    reason = f"{tokens.examples:,} labels"
+    strength *= min(1.0, epochs / LABEL_EPOCHS)
+    reason = f"{tokens.examples:,} labels, seen {epochs:.3g} times"
     dropout = choices.choose("model.dropout", round(0.1 + 0.3 * strength, 2), reason)
     choices.choose("augment.word_dropout", round(0.3 * strength, 2), reason)
     choices.choose("augment.bpe_dropout", round(0.1 * strength, 2) if tokens.has_merges else 0.0, reason)

@@ -164,7 +164,10 @@ def validation_seconds(recipe: Recipe, material: PreparedData, pace: Pace) -> fl
     """One validation: the loss of all its text, and translations, labels or samples."""
     held, settings = material.valid, recipe.validation
     columns = {name: column for name, column in held.data.columns.items() if name != "label"}
-    seconds = FORWARD_SHARE * sum(len(column.ids) for column in columns.values()) * pace.token_seconds
+    passes = 2 if recipe.training.r_drop else 1  # of a training step; validation has one
+    seconds = (
+        FORWARD_SHARE * sum(len(column.ids) for column in columns.values()) * pace.token_seconds / passes
+    )
     if "bleu" in find_task(recipe.task).metrics:
         decoded = len(held.examples) * len(columns["target"].ids) / len(held.data)
         return seconds + DECODE_COST * settings.beams * decoded * pace.token_seconds

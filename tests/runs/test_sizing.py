@@ -79,6 +79,16 @@ def test_few_labels_give_about_the_recipe_that_was_tuned_for_them():
     assert made["training.r_drop"] == recipe.training.r_drop
 
 
+def test_a_classifier_that_sees_its_text_once_has_more_steps_and_little_regularisation():
+    choices, text = Choices({}), Tokens(6900, 175_000, 6000)
+    choose_training(choices, RULES["classification"], Shape(2, 64, 2, 256), text, 225_000, is_new=True)
+    made = {name: choice.value for name, choice in choices.made.items()}
+    assert 225_000 / made["training.batch_tokens"] > 300
+    assert made["training.r_drop"] == 0
+    assert 0.1 < made["model.dropout"] < 0.2
+    assert 0 < made["augment.word_dropout"] < 0.1
+
+
 def test_many_labels_are_not_augmented():
     choices = Choices({})
     choose_training(
