@@ -32,6 +32,7 @@ from regard.runs.sizing import (
 )
 from regard.runs.timing import (
     END_SECONDS,
+    PRECISION_SECONDS,
     START_SECONDS,
     Measure,
     Pace,
@@ -119,7 +120,7 @@ class Budget:
         """The recipe with numbers in place of minutes, and what was chosen and why."""
         tokens = _tokens(material)
         trial = self._best_trial(recipe, material, tokens)
-        seconds = MEASURED_SHARE * self.seconds
+        seconds = min(PRECISION_SECONDS, MEASURED_SHARE * self.seconds)
         measured, about = with_measured_precision(
             trial.recipe, material, seconds, self.measure, in_float32=trial.pace
         )

@@ -28,7 +28,7 @@ FIRST_STEPS = 2  # are slower, since memory is allocated
 FORWARD_SHARE = 0.35  # of the time of a training step
 DECODE_COST = 0.6  # decoding a token with one beam, in times of training one
 SAMPLE_TOKEN_SECONDS = 0.004  # writing one token of a sample
-PRECISION_SECONDS = 1.0  # for the steps that are measured in each precision
+PRECISION_SECONDS = 2.0  # for the steps that are measured in each precision
 WORTH_HALF = 1.05  # speed of a step in bfloat16, in times of float32, from which its rounding is worth it
 
 
@@ -165,9 +165,8 @@ def validation_seconds(recipe: Recipe, material: PreparedData, pace: Pace) -> fl
     held, settings = material.valid, recipe.validation
     columns = {name: column for name, column in held.data.columns.items() if name != "label"}
     passes = 2 if recipe.training.r_drop else 1  # of a training step; validation has one
-    seconds = (
-        FORWARD_SHARE * sum(len(column.ids) for column in columns.values()) * pace.token_seconds / passes
-    )
+    tokens = sum(len(column.ids) for column in columns.values())
+    seconds = FORWARD_SHARE * tokens * pace.token_seconds / passes
     if "bleu" in find_task(recipe.task).metrics:
         decoded = len(held.examples) * len(columns["target"].ids) / len(held.data)
         return seconds + DECODE_COST * settings.beams * decoded * pace.token_seconds
