@@ -7,7 +7,7 @@ import json
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol, TypeVar
 
 from fastapi import FastAPI, Request, Response
@@ -37,6 +37,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 LARGEST_BODY = 1_000_000
 BODY_SECONDS = 20.0
+REST_SECONDS = 2.0  # for the rest of a body that is refused
 MOST_HEADERS, LARGEST_HEAD = 100, 1 << 14  # bytes of the address and all headers
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -106,12 +107,13 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        has_started = False
+        has_started, body = False, SentBody(scope, receive)
 
         async def send_guarded(message: Message) -> None:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
+                await body.discard()
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -120,18 +122,41 @@ class Guard:
         try:
             check_size(scope)
             instead = self.access.check(scope)
-            await (instead or self.app)(scope, receive, send_guarded)
+            await (instead or self.app)(scope, body.receive, send_guarded)
         except ClientDisconnect:
             pass
         except RequestError as error:
-            body = self.form(scope["path"], error)
-            await json_response(body, error.status, error.headers)(scope, receive, send_guarded)
+            values = self.form(scope["path"], error)
+            await json_response(values, error.status, error.headers)(scope, receive, send_guarded)
         except Exception as error:
             public = public_error(error)
             if has_started:
                 raise
-            body = self.form(scope["path"], public)
-            await json_response(body, public.status)(scope, receive, send_guarded)
+            values = self.form(scope["path"], public)
+            await json_response(values, public.status)(scope, receive, send_guarded)
+
+
+class SentBody:
+    """The body of a request, of which an error response may leave a part unread."""
+
+    def __init__(self, scope: Scope, receive: Receive):
+        names = {name for name, _ in scope["headers"]}
+        self._receive = receive
+        # A client that expects 100-continue sends its body only when it is asked for it.
+        self._is_left = b"expect" not in names and bool(names & {b"content-length", b"transfer-encoding"})
+
+    async def receive(self) -> Message:
+        """The next message of the request."""
+        message = await self._receive()
+        self._is_left = message.get("more_body", False)
+        return message
+
+    async def discard(self) -> None:
+        """Read what is left; a connection that is closed before it loses the response on its way."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REST_SECONDS):
+                while self._is_left:
+                    await self.receive()
 
 
 def check_size(scope: Scope) -> None:

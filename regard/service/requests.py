@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -10,6 +11,8 @@ LONGEST_TEXT = 20_000  # characters
 MOST_INTERVENTIONS, MOST_ABLATED = 64, 512
 MOST_IDS = 1 << 16
 MOST_BEAMS = 16
+
+KIND = re.compile(r"str|constrained-\w+|list\[.*\]")  # in the place of an error: one of several types
 
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
 Name = Annotated[str, Field(max_length=200)]
@@ -112,15 +115,15 @@ class ClassifyRequest(ModelRequest):
 
 def first_error(error: ValidationError) -> str:
     """The first error of a request as a sentence."""
-    first: dict[str, Any] = dict(error.errors(include_url=False, include_context=True)[0])
-    place = ".".join(map(str, first["loc"]))
+    first = _best_fitting(error)
+    place = ".".join(str(part) for part in first["loc"] if not KIND.fullmatch(str(part)))[:80]
     if place.startswith("ablate."):
         return "ablate: each part is a name, such as scaling, or a head, such as [kind, layer, head]"
     match first["type"]:
         case "json_invalid":
             return "the body is not JSON; send an object"
         case "extra_forbidden":
-            return f"unknown key {place[:80]!r}; remove it"
+            return f"unknown key {place!r}; remove it"
         case "missing":
             return f"{place} is missing; add it"
         case "string_too_long":
@@ -128,5 +131,19 @@ def first_error(error: ValidationError) -> str:
             return f"{place} has {length:,} characters, and at most {most:,} are allowed; shorten it"
         case "too_long":
             return f"{place} has more than {first['ctx']['max_length']:,} entries; send fewer"
+        case "wrong_kinds":
+            return f"{place} or an entry of it has a type that is not allowed; send one that is"
     message = str(first["msg"])
     return f"{place or 'the request'}: {message[:1].lower()}{message[1:]}"
+
+
+def _best_fitting(error: ValidationError) -> dict[str, Any]:
+    """The first error. Of a value that may have several types, it is that of a type which the value has."""
+    errors: list[Any] = error.errors(include_url=False, include_context=True)
+    first = dict(errors[0])
+    kind = next((index for index, part in enumerate(first["loc"]) if KIND.fullmatch(str(part))), None)
+    if kind is None:
+        return first
+    place = first["loc"][:kind]
+    own = [each for each in errors if each["loc"][:kind] == place]
+    return next((each for each in own if not each["type"].endswith("_type")), first | {"type": "wrong_kinds"})

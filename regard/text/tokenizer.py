@@ -383,6 +383,11 @@ class TextStream:
             self._shorten(len(text) - self._emitted)
         return part
 
+    def peek(self, number: int) -> str:
+        """The text that this id would add if it were the last one; it is not added."""
+        ids = self._ids if number in self._tokenizer._undecoded else [*self._ids, number]
+        return self._tokenizer.decode(ids)[self._emitted :]
+
     def finish(self) -> str:
         """The text that was held back, with U+FFFD for incomplete characters."""
         rest = self._tokenizer.decode(self._ids)[self._emitted :]

@@ -271,6 +271,17 @@ def test_streamed_pieces_join_to_the_whole(bpe, ids):
     assert "".join([*map(stream.add, ids), stream.finish()]) == bpe.decode(ids)
 
 
+@given(st.lists(st.integers(0, 399), max_size=40), st.integers(0, 399))
+@example([5 + 226, 5 + 130], 5 + 172)
+def test_a_stream_tells_what_a_last_id_would_add(bpe, ids, last):
+    stream, other = bpe.stream(), bpe.stream()
+    before = [*map(stream.add, ids)]
+    text = stream.peek(last)
+    assert text == stream.peek(last)
+    assert before == [*map(other.add, ids)]
+    assert text == other.add(last) + other.finish()
+
+
 @given(any_text)
 def test_streams_of_any_text_are_whole_and_never_split_a_character(bpe, text):
     stream = bpe.stream()

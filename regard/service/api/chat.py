@@ -30,8 +30,12 @@ async def chat(service: Service, request: Request, body: ChatRequest) -> Respons
         return await EventStream.begin(_stream(service, request, job))
     works = [each.work(stream=False) for each in job.generation.sequences]
     answers = await service.results(served, request, works)
-    service.metrics.count_tokens(served.name, *job.counted(answers))
-    return json_response(job.response(answers))
+    read, written = job.counted(answers)
+    response = await service.in_thread_if_many(
+        written * (1 + (body.top_logprobs or 0)), lambda: json_response(job.response(answers))
+    )
+    service.metrics.count_tokens(served.name, read, written)
+    return response
 
 
 @dataclass(frozen=True, eq=False)

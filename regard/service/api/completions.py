@@ -15,7 +15,7 @@ from fastapi import Request, Response
 from regard.inference.search.requests import Answer, Result
 from regard.inference.writer import Writer
 from regard.service.api.event_stream import EventStream
-from regard.service.api.generation import FINISH, Delta, Generated, Generation, Scored, scored, usage
+from regard.service.api.generation import FINISH, Delta, Generated, Generation, Scored, ScoredTokens, usage
 from regard.service.api.routing import Service
 from regard.service.api.schemas import CompletionRequest
 from regard.service.api.served_models import ServedModel
@@ -34,9 +34,12 @@ async def complete(service: Service, request: Request, body: CompletionRequest) 
     echoes = await _echoes(service, request, job)
     works = [each.work(stream=False) for each in job.sequences]
     answers = await service.results(served, request, works)
-    response = job.response(answers, echoes)
-    service.metrics.count_tokens(served.name, *job.counted(answers))
-    return json_response(response)
+    read, written = job.counted(answers)
+    response = await service.in_thread_if_many(
+        written * (1 + (body.logprobs or 0)), lambda: json_response(job.response(answers, echoes))
+    )
+    service.metrics.count_tokens(served.name, read, written)
+    return response
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +158,7 @@ def _scoring(generation: Generation, ids: list[int], opening: int) -> TextWork:
         from regard.inference.scoring import likeliest
 
         values, alternatives = likeliest(writer.model, ids, count)
-        tokens = scored(writer, ids[:1], ids[1:], values, alternatives)
+        tokens = ScoredTokens(writer, ids[:1]).read(ids[1:], values, alternatives)
         if opening == 0:  # nothing predicts the first token
             tokens = [Scored(first_text(writer, ids), None, {}), *tokens]
         return [tokens[max(0, opening - 1) :]]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
 
 from regard.inference.search.requests import Alternatives, Answer, Request, Result
-from regard.inference.tokens import pieces
+from regard.inference.tokens import stream_after
 from regard.inference.windows import Label
 from regard.inference.writer import Completion, CompletionTask, Prompt, StopStrings, Writer
 from regard.service.api.errors import ContextLength
@@ -21,7 +21,6 @@ from regard.service.http_errors import Malformed, RequestError
 
 FINISH = {"end": "stop", "stop": "stop", "stuck": "stop", "length": "length", "context": "length"}
 LEAST_TOP_P = 1e-6  # of the sampler, where the likeliest token is the only one
-_BEFORE = 16  # ids before a token that can change its text
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ class Generated:
     prompt: Prompt
     with_tokens: bool
     _text: StopStrings = field(init=False)
+    _tokens: ScoredTokens | None = None
     _pieces: int = 0  # of the text that were read
     _length: int = 0  # characters of these pieces
     _sent: int = 0  # characters
@@ -66,6 +66,7 @@ class Generated:
 
         def again() -> Request:
             self._text, self._pieces, self._length = self.task.text_of(self.prompt), 0, 0
+            self._tokens = ScoredTokens(self.task.writer, self.prompt.ids) if self.with_tokens else None
             return self.task.request(self.prompt, self._text if reads_text else None)
 
         return SearchWork(again(), on_step=self.delta if stream else None, again=again)
@@ -87,13 +88,14 @@ class Generated:
         return self.task.completion(self.prompt, self._text, answer)
 
     def tokens(self, result: Result, length: int) -> list[Scored]:
-        """The tokens of the first characters of an answer, without the end token.
+        """The tokens of the first characters of an answer that were not sent, without the end token.
 
         A token that begins behind the text, which a stop string cuts, is left out.
         """
+        assert self._tokens is not None
         ids = result.ids.tolist()[: len(result.ids) - (result.reason == "end")]
-        tokens = scored(self.task.writer, self.prompt.ids, ids, result.log_probabilities, result.alternatives)
-        starts = accumulate((len(token.text) for token in tokens), initial=0)
+        tokens = self._tokens.read(ids, result.log_probabilities, result.alternatives)[self._sent_tokens :]
+        starts = accumulate((len(token.text) for token in tokens), initial=self._offset)
         pairs = zip(tokens, starts, strict=False)
         return [token for token, _ in takewhile(lambda pair: pair[1] < length or not pair[0].text, pairs)]
 
@@ -105,39 +107,48 @@ class Generated:
         return text[known:]
 
     def _delta(self, text: str, result: Result | None, reason: str | None = None) -> Delta:
-        tokens = [] if result is None else self.tokens(result, self._length)[self._sent_tokens :]
+        tokens = [] if result is None else self.tokens(result, self._length)
+        if reason is None and tokens and tokens[-1].text.endswith("\ufffd"):  # later bytes may change it
+            tokens.pop()
         offset = self._offset
         self._sent_tokens += len(tokens)
         self._offset += sum(len(token.text) for token in tokens)
         return Delta(text, tokens, offset, reason)
 
 
-def scored(
-    writer: Writer,
-    before: Sequence[int],
-    ids: Sequence[int],
-    log_probabilities: Sequence[float] | np.ndarray,
-    alternatives: Sequence[Alternatives],
-) -> list[Scored]:
-    """Ids after others as tokens, with the texts of their alternatives."""
-    tokens = []
-    history = [*before]
-    for index, (number, text) in enumerate(zip(ids, pieces(writer.tokenizer, ids, before), strict=True)):
-        others = alternatives[index] if alternatives else None
-        texts = {} if others is None else _alternative_texts(writer, history, others)
-        tokens.append(Scored(text, float(log_probabilities[index]), texts))
-        history.append(number)
-    return tokens
+class ScoredTokens:
+    """The ids after others as tokens, with the texts of their alternatives; each is computed once.
 
+    The text of an incomplete character at the end belongs to the last token until more follow.
+    """
 
-def _alternative_texts(writer: Writer, history: Sequence[int], others: Alternatives) -> dict[str, float]:
-    pairs = zip(others.ids.tolist(), others.log_probabilities.tolist(), strict=True)
-    texts: dict[str, float] = {}
-    for number, value in pairs:
-        if np.isfinite(value):
-            text = pieces(writer.tokenizer, [number], history[-_BEFORE:])[0]
-            texts.setdefault(text, value)
-    return texts
+    def __init__(self, writer: Writer, before: Sequence[int]):
+        self._stream = stream_after(writer.tokenizer, before)
+        self._ids: list[int] = []
+        self._tokens: list[Scored] = []
+
+    def read(
+        self,
+        ids: Sequence[int],
+        log_probabilities: Sequence[float] | np.ndarray,
+        alternatives: Sequence[Alternatives],
+    ) -> list[Scored]:
+        """The tokens of all ids so far."""
+        for index in range(len(self._ids), len(ids)):
+            if self._ids:
+                self._tokens[-1] = replace(self._tokens[-1], text=self._stream.add(self._ids[-1]))
+            others = self._texts(alternatives[index]) if alternatives else {}
+            text = self._stream.peek(ids[index])
+            self._tokens.append(Scored(text, float(log_probabilities[index]), others))
+            self._ids.append(ids[index])
+        return self._tokens
+
+    def _texts(self, others: Alternatives) -> dict[str, float]:
+        texts: dict[str, float] = {}
+        for number, value in zip(others.ids.tolist(), others.log_probabilities.tolist(), strict=True):
+            if np.isfinite(value):
+                texts.setdefault(self._stream.peek(number), value)
+        return texts
 
 
 @dataclass(frozen=True, eq=False)

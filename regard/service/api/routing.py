@@ -17,6 +17,7 @@ from regard.service.api.served_models import ServedModel, ServedModels
 from regard.service.api.works import Outcome, Ticket, Work
 
 LONG = 20_000  # characters that are encoded in a thread of their own
+MANY = 500  # tokens whose texts are made in a thread of their own; those of alternatives count too
 
 Result = TypeVar("Result")
 
@@ -51,6 +52,10 @@ class Service:
         if sum(map(_length, body.__dict__.values())) <= LONG:
             return prepare()
         return await to_thread.run_sync(prepare)
+
+    async def in_thread_if_many(self, tokens: int, finish: Callable[[], Result]) -> Result:
+        """Call a function that makes the texts of so many tokens, in a thread if they are many."""
+        return finish() if tokens <= MANY else await to_thread.run_sync(finish)
 
 
 def _length(value: Any) -> int:

@@ -38,6 +38,7 @@ class Sequence:
     ticket: Ticket
     index: int
     work: SearchWork
+    is_again: bool = False  # it has begun before
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +147,6 @@ class SearchLane:
                 free -= sequence.work.rows
                 fitting.append(sequence)
         return fitting
-        return fitting
 
     def _admit(self, sequences: list[Sequence]) -> Events:
         """Begin sequences, together if possible; one that cannot begin fails alone."""
@@ -163,7 +163,7 @@ class SearchLane:
                 return [event for each in sequences for event in self._admit([each])]
             return _failures(sequences, error)
         self._running |= dict(zip(request_ids, sequences, strict=True))
-        _begin(sequences, self._observer)
+        _begin([each for each in sequences if not each.is_again], self._observer)
         return []
 
     def _step(self) -> Events:
@@ -203,7 +203,8 @@ class SearchLane:
 
     def _restart(self) -> None:
         """Let the running sequences begin again with a new search, one at a time."""
-        self._suspects.extend([replace(each, work=each.work.anew()) for each in self._running.values()])
+        again = [replace(each, work=each.work.anew(), is_again=True) for each in self._running.values()]
+        self._suspects.extend(again)
         self._running, self._search = {}, None
 
 

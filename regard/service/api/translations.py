@@ -26,14 +26,21 @@ async def translate(service: Service, request: Request, body: TranslateRequest) 
     translator = served.as_kind(Translator, "translate")
     job = await service.in_thread_if_long(body, lambda: TranslationJob.of(translator, body))
     answers = await service.results(served, request, job.works())
+    read, written = job.counted(answers)
+    aligned = None
     if body.alignment:
-        translations = (await service.results(served, request, [job.finishing(answers)]))[0]
-    else:
-        translations = job.finish(answers)
-    counted = job.counted(answers)
-    service.metrics.count_tokens(served.name, *counted)
-    data = [{"index": index, **as_data(each, body)} for index, each in enumerate(translations)]
-    return json_response({"object": "list", "model": served.name, "data": data, "usage": usage(*counted)})
+        (aligned,) = await service.results(served, request, [job.finishing(answers)])
+
+    def finish() -> Response:
+        translations = job.finish(answers) if aligned is None else aligned
+        data = [{"index": index, **as_data(each, body)} for index, each in enumerate(translations)]
+        return json_response(
+            {"object": "list", "model": served.name, "data": data, "usage": usage(read, written)}
+        )
+
+    response = await service.in_thread_if_many(written * body.n_best, finish)
+    service.metrics.count_tokens(served.name, read, written)
+    return response
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -20,11 +21,14 @@ from regard.service.access import Token
 from regard.service.api import readings
 from regard.service.api.access import ServiceAccess, is_loopback
 from regard.service.api.application import ServiceSettings, make_service
+from regard.service.api.chat import ChatJob
+from regard.service.api.completions import CompletionJob
 from regard.service.api.limits import Limits
 from regard.service.api.serving import DrainingServer, ServePlan, begin_log
 from regard.service.http_errors import RequestError
 from regard.service.models import open_models
 from regard.service.serving import address_at, open_port
+from regard.text.tokenizer import Tokenizer
 from tests.service.api.conftest import HOME, KEY, wait_until
 from tests.service.asking import all_routes
 
@@ -156,6 +160,81 @@ def test_log_probabilities_end_with_the_text(client):
     answer = client.post("/v1/chat/completions", json=asked | {"stream": True})
     parts = [each["choices"][0]["logprobs"]["content"] for each in events(answer)]
     assert [token["token"] for part in parts for token in part] == tokens
+
+
+def test_streamed_tokens_are_whole_where_characters_are_not(client):
+    """A high temperature draws single bytes; a token that ends inside a character waits for the next."""
+    broken = 0
+    for seed in range(8):
+        asked = COMPLETE | {"temperature": 100, "max_tokens": 30, "seed": seed, "logprobs": 2}
+        whole = post(client, "/v1/completions", **asked)["choices"][0]
+        streamed = [
+            each["choices"][0]
+            for each in events(client.post("/v1/completions", json=asked | {"stream": True}))
+        ]
+        for name, values in whole["logprobs"].items():
+            assert [value for each in streamed for value in each["logprobs"][name]] == values
+        assert "".join(whole["logprobs"]["tokens"]) == whole["text"]
+        broken += whole["text"].count("\ufffd")
+    assert broken
+
+
+def test_a_token_is_decoded_once(client, monkeypatch):
+    """The work of a streamed answer with alternatives grows with its length, not with its square."""
+    calls, decode = [0], Tokenizer.decode
+
+    def counted(self, ids):
+        calls[0] += 1
+        return decode(self, ids)
+
+    monkeypatch.setattr(Tokenizer, "decode", counted)
+    for length in (10, 40):
+        calls[0] = 0
+        asked = COMPLETE | {"max_tokens": length, "min_tokens": length, "logprobs": 5, "stream": True}
+        events(client.post("/v1/completions", json=asked))
+        assert calls[0] < 12 * length
+
+
+@pytest.mark.parametrize(
+    ("kind", "route", "body"),
+    [
+        (CompletionJob, "/v1/completions", COMPLETE | {"n": 8, "max_tokens": 8, "logprobs": 10}),
+        (ChatJob, "/v1/chat/completions", CHAT | {"n": 8, "logprobs": True, "top_logprobs": 20}),
+        (CompletionJob, "/v1/completions", COMPLETE),
+    ],
+)
+def test_a_large_response_is_made_beside_the_event_loop(client, monkeypatch, kind, route, body):
+    threads, make = [], kind.response
+
+    def response(self, *answers):
+        threads.append(threading.current_thread().name)
+        return make(self, *answers)
+
+    monkeypatch.setattr(kind, "response", response)
+    post(client, route, **body)
+    assert ("worker thread" in threads[0]) == (body is not COMPLETE)
+
+
+@pytest.mark.parametrize(
+    ("route", "changes", "said"),
+    [
+        ("/v1/completions", {"prompt": [-1]}, "prompt.0: input should be greater than or equal to 0"),
+        ("/v1/completions", {"prompt": []}, "prompt: list should have at least 1 item"),
+        ("/v1/completions", {"prompt": ["a", 1]}, "prompt or an entry of it has a type that is not allowed"),
+        ("/v1/completions", {"stop": ["a"] * 17}, "stop has more than 16 entries"),
+        ("/v1/completions", {"stop": ["a", ""]}, "stop.1: string should have at least 1 character"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+         "messages.0.content.0.type: input should be 'text'"),
+        ("/v1/chat/completions", {"metadata": {"k" * 1000: 5}}, "metadata." + "k" * 71 + " has 1,000 char"),
+    ],
+)  # fmt: skip
+def test_an_error_names_what_is_wrong_with_the_value(client, route, changes, said):
+    """Of a value that may have several types; and a long key of the user is not sent back."""
+    refused = client.post(route, json=(CHAT if "chat" in route else COMPLETE) | changes)
+    error = refused.json()["error"]
+    assert refused.status_code == 422
+    assert error["message"].startswith(said)
+    assert error["param"] == next(iter(changes))
 
 
 def test_the_offsets_of_a_streamed_echo(client):

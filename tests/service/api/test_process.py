@@ -18,6 +18,7 @@ import pytest
 from regard.demo.story.model_store import trained_folder
 from regard.inference.loading import load, load_chat
 from regard.inspection.inspection import inspect
+from tests.service.api.conftest import KEY
 
 pytestmark = pytest.mark.xdist_group("serve")
 
@@ -351,6 +352,27 @@ def test_large_requests_are_refused(client, server):
     many = client.post("/v1/translate", json={"model": "demo", "text": ["a"] * 129})
     assert many.status_code == 422
     assert many.json()["error"]["param"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("path", "length", "key", "status"),
+    [
+        ("/v1/translate", 3_000_000, KEY, 413),
+        ("/v1/translate", 900_000, "wrong", 401),
+        ("/nothing", 900_000, KEY, 404),
+    ],
+)
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_client_that_sends_all_before_it_reads_gets_the_error(
+    server, path, length, key, status, is_chunked
+):
+    address = urlsplit(server.address)
+    framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {length}"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n{framing}\r\n\r\n"
+    body = b"%x\r\n" % length + b" " * length + b"\r\n0\r\n\r\n" if is_chunked else b" " * length
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
+        connection.sendall(head.encode() + body)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 %d" % status)
 
 
 def test_the_clients_errors(server, assistant):

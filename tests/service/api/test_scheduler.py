@@ -222,6 +222,21 @@ def test_a_failed_step_does_not_repeat_a_streamed_text():
     assert texts == [(whole, whole), (cut, cut)]
 
 
+def test_what_waits_is_counted_after_a_failed_step():
+    """Sequences that begin again are not counted as others of their request that have not begun."""
+
+    async def play(scheduler):
+        many = Ticket([sampled(n, length=40) for n in range(4)], 60)
+        waiting = asyncio.create_task(scheduler.submit(many).results(Connected()))
+        failed = await outcome_of(scheduler, [sampled(3, (2, POISON))])
+        await waiting
+        return failed, many.admitted
+
+    failed, begun = scheduled(play, Limits(rows=3), pause=0.005)
+    assert isinstance(failed, RuntimeError)
+    assert begun == 4
+
+
 class Panic(BaseException):
     """As a library in another language raises it."""
 
