@@ -220,7 +220,11 @@ def first_token(rounds: int, threads: int, folder: Path) -> dict[str, Any]:
         server.latencies.clear()
         for number in range(rounds):
             server.measure(texts_of(shape, FIRST_TOKENS, number), 1)
-    return {"case": FIRST_TOKEN, "unit": "ms", "latency_ms": {OURS: percentiles(server.latencies)}}
+    shares = percentiles(server.latencies)
+    return {
+        "case": FIRST_TOKEN, "unit": "ms", OURS: shares["p50"], "peers": {}, "ratio": None,
+        "latency_ms": {OURS: shares},
+    }  # fmt: skip
 
 
 def shapes() -> list[Shape]:
@@ -254,6 +258,7 @@ def outcome(name: str, servers: list[Server], requests: int) -> dict[str, Any]:
     return {
         "case": name, "unit": "requests/s", OURS: round(speeds[ours.name], 1), "peers": best,
         "ratio": min(ratios.values(), default=None), "ratios": ratios,
+        "speeds": {name: round(speed, 1) for name, speed in speeds.items()},
         "latency_ms": {server.name: percentiles(server.latencies) for server in servers},
     }  # fmt: skip
 
@@ -271,17 +276,17 @@ def percentiles(latencies: list[float]) -> dict[str, float]:
 
 def _servers(shape: Shape, folder: Path, threads: int) -> Iterator[Server]:
     """Our server, and those of the peers in each of their settings."""
-    peers = installed_peers()
+    settings = {
+        "transformers": [("float32", 1, threads)],
+        "ctranslate2": [("float32", 1, threads), ("int8", threads, 1)],
+    }
+    peers = [library for library in installed_peers() if library in settings]
     own = folder / f"{shape.name}-served"
     if not own.exists():
         write_served(shape, own)
         if peers:
             write_all(shape, folder, peers)
     yield _own_server(shape, own, threads)
-    settings = {
-        "transformers": [("float32", 1, threads)],
-        "ctranslate2": [("float32", 1, threads), ("int8", threads, 1)],
-    }
     for library in peers:
         for compute, workers, each in settings[library]:
             yield _peer_server(library, folder / f"{shape.name}-{library}", compute, workers, each)

@@ -1,16 +1,15 @@
-"""The table of `regard bench decode` in a page, written between two markers."""
+"""The tables of `regard bench decode` and `regard bench serve` in a page, written between two markers."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from regard.bench.interleaved import OURS, Implementation, Outcome
 from regard.bench.report import bandwidth_shares, processor
 from regard.errors import RegardError
-
-BEGIN, END = "<!-- decode table: begin -->", "<!-- decode table: end -->"
 
 
 def decode_table(outcomes: Sequence[Outcome], threads: int, bandwidth: float, rounds: int) -> str:
@@ -28,14 +27,52 @@ def decode_table(outcomes: Sequence[Outcome], threads: int, bandwidth: float, ro
     )
 
 
-def write_between(path: Path, text: str) -> None:
+def serve_table(outcomes: Sequence[dict[str, Any]], threads: int, rounds: int) -> str:
+    """The outcomes of `regard bench serve` as a table in Markdown: a row for each server of a case."""
+    rows = [_served(outcome, server) for outcome in outcomes for server in outcome["latency_ms"]]
+    return "\n".join(
+        [
+            f"Measured on {time.strftime('%Y-%m-%d')}: {processor()}, {threads} threads for each server;"
+            f" medians of {rounds} rounds.",
+            "",
+            "| case | server | requests/s | Regard's ratio to it | p50, ms | p95, ms | p99, ms"
+            " | time beside the Translator alone |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+        ]
+    )
+
+
+def _served(outcome: dict[str, Any], server: str) -> str:
+    speed, ratio = (outcome.get(name, {}).get(server) for name in ("speeds", "ratios"))
+    overhead = outcome.get("overhead") if server == OURS else None
+    cells = [
+        outcome["case"],
+        server,
+        "" if speed is None else f"{speed:,.1f}",
+        "" if ratio is None else f"{ratio:.2f}",
+        *(f"{milliseconds:,.1f}" for milliseconds in outcome["latency_ms"][server].values()),
+        "" if overhead is None else f"{100 * overhead:+.1f} %",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def markers(name: str) -> tuple[str, str]:
+    """The lines of a page between which a table lies."""
+    return f"<!-- {name} table: begin -->", f"<!-- {name} table: end -->"
+
+
+def write_between(path: Path, name: str, text: str) -> None:
     """Replace what lies between the markers of a page."""
+    begin_line, end_line = markers(name)
     page = path.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(begin_line)
+    _, end, after = rest.partition(end_line)
     if not begin or not end:
-        raise RegardError(f"{path} has no lines {BEGIN} and {END}; add them where the table belongs")
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        raise RegardError(
+            f"{path} has no lines {begin_line} and {end_line}; add them where the table belongs"
+        )
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def _row(outcome: Outcome, bandwidth: float) -> str:

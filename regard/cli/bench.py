@@ -36,6 +36,7 @@ Rounds = Annotated[int, typer.Option(min=4, max=1000, help="Measurements of each
 Threads = Annotated[int, typer.Option(min=0, help="Threads; 0 keeps torch's default.")]
 Compiled = Annotated[bool, typer.Option(help="Also measure with torch.compile; takes minutes.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Print a profile of Regard's operations.")]
+Write = Annotated[Path | None, typer.Option(help="A page whose table is replaced, between its markers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
@@ -76,9 +77,7 @@ def decode(
     shorten: Annotated[int, typer.Option(min=1, help="Divide the length of outputs, for a short try.")] = 1,
     profile: Profile = False,
     as_json: AsJson = False,
-    write: Annotated[
-        Path | None, typer.Option(help="A page whose table is replaced, between its markers.")
-    ] = None,
+    write: Write = None,
 ) -> None:
     """Decoding and encoding, beside transformers, CTranslate2 and onnxruntime."""
     from regard.bench.decode import temporary_bench
@@ -94,7 +93,7 @@ def decode(
                 print(f"  {title} reaches {share:.2f} of the read bandwidth", file=sys.stderr)
             outcomes.append(outcome)
             if write is not None:  # after each case, so that an interrupted run leaves what it measured
-                write_between(write, decode_table(outcomes, count, bandwidth, rounds))
+                write_between(write, "decode", decode_table(outcomes, count, bandwidth, rounds))
 
 
 @bench.command(epilog=EXAMPLES)
@@ -103,17 +102,21 @@ def serve(
     rounds: Rounds = 7,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each server.")] = 2,
     as_json: AsJson = False,
+    write: Write = None,
 ) -> None:
     """Requests per second and latencies of the HTTP service, beside servers of other libraries."""
     from regard.bench.serve import CASES, format_outcome, run_case, temporary_folder
+    from regard.bench.table import serve_table, write_between
 
-    names = case or list(CASES)
+    names, outcomes = case or list(CASES), []
     for name in names:
         CASES.find(name)
     with temporary_folder() as folder:
         for name in names:
-            outcome = run_case(name, rounds, threads, folder)
+            outcomes.append(outcome := run_case(name, rounds, threads, folder))
             print(json.dumps(outcome) if as_json else format_outcome(outcome), flush=True)
+            if write is not None:  # after each case, so that an interrupted run leaves what it measured
+                write_between(write, "serve", serve_table(outcomes, threads, rounds))
 
 
 def _set_threads(threads: int) -> int:

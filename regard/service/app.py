@@ -113,7 +113,8 @@ class Guard:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
-                await body.discard()
+                if message["status"] != TooSlow.status:
+                    await body.discard()
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)

@@ -1,10 +1,12 @@
-"""The table of decoding: what is written between the markers of a page."""
+"""The tables of decoding and of the service: what is written between the markers of a page."""
+
+from pathlib import Path
 
 import pytest
 
 from regard.bench.interleaved import OURS, Case, Implementation, Outcome
 from regard.bench.report import bandwidth_shares
-from regard.bench.table import BEGIN, END, decode_table, write_between
+from regard.bench.table import decode_table, markers, serve_table, write_between
 from regard.errors import RegardError
 
 
@@ -37,11 +39,31 @@ def test_the_share_of_bandwidth_is_bytes_read_per_second(outcome):
     assert bandwidth_shares(outcome, 1e10) == pytest.approx({"regard (float32)": 0.48, "regard (int8)": 0.24})
 
 
+def test_a_case_of_the_service_has_a_row_for_each_server():
+    latencies = {"p50": 1.25, "p95": 2.0, "p99": 30.0}
+    translated = {
+        "case": "demo-8", "latency_ms": {OURS: latencies, "peer (x)": latencies}, "overhead": 0.125,
+        "speeds": {OURS: 1234.5, "peer (x)": 7.0}, "ratios": {"peer (x)": 3.456},
+    }  # fmt: skip
+    streamed = {"case": "first-token", "latency_ms": {OURS: latencies}}
+    assert serve_table([translated, streamed], 2, rounds=7).splitlines()[-3:] == [
+        f"| demo-8 | {OURS} | 1,234.5 |  | 1.2 | 2.0 | 30.0 | +12.5 % |",
+        "| demo-8 | peer (x) | 7.0 | 3.46 | 1.2 | 2.0 | 30.0 |  |",
+        f"| first-token | {OURS} |  |  | 1.2 | 2.0 | 30.0 |  |",
+    ]
+
+
+def test_the_pages_have_the_markers():
+    page = (Path(__file__).parents[2] / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert all(line in page for name in ("decode", "serve") for line in markers(name))
+
+
 def test_only_what_lies_between_the_markers_is_replaced(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
-    write_between(page, "new")
-    assert page.read_text(encoding="utf-8") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+    begin, end = markers("decode")
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n", encoding="utf-8")
+    write_between(page, "decode", "new")
+    assert page.read_text(encoding="utf-8") == f"before\n{begin}\nnew\n{end}\nafter\n"
     page.write_text("nothing", encoding="utf-8")
     with pytest.raises(RegardError, match=r"page\.md has no lines"):
-        write_between(page, "new")
+        write_between(page, "decode", "new")

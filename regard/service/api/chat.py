@@ -24,6 +24,7 @@ from regard.service.http_errors import Malformed
 async def chat(service: Service, request: Request, body: ChatRequest) -> Response:
     """Answer a chat request."""
     served = service.models[body.model]
+    served.scheduler.check_room(body.n or 1)
     # In a thread, because the template is rendered by another process.
     job = await to_thread.run_sync(lambda: ChatJob.of(served, body))
     if body.stream:

@@ -28,6 +28,7 @@ async def complete(service: Service, request: Request, body: CompletionRequest) 
     """Answer a completion request."""
     served = service.models[body.model]
     writer = served.as_kind(Writer, "complete")
+    served.scheduler.check_room(_prompts(body) * max(body.n or 1, body.best_of or 1))
     job = await service.in_thread_if_long(body, lambda: CompletionJob.of(served, writer, body))
     if body.stream:
         return await EventStream.begin(_stream(service, request, job))
@@ -114,6 +115,11 @@ class Echo:
 
     text: str = ""
     tokens: Sequence[Scored] = ()
+
+
+def _prompts(body: CompletionRequest) -> int:
+    """How many prompts there are; a list of ids is one."""
+    return 1 if isinstance(body.prompt, str) or isinstance(body.prompt[0], int) else len(body.prompt)
 
 
 def prompt_ids(writer: Writer, body: CompletionRequest) -> list[list[int]]:

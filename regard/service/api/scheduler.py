@@ -304,10 +304,7 @@ class Scheduler:
 
     def submit(self, ticket: Ticket) -> Ticket:
         """Hand over a request; raise if too many wait already."""
-        self._tickets = {each for each in self._tickets if each.is_waiting}
-        if self._is_stopping:
-            raise Draining("the server is shutting down; send the request to another one")
-        self._check_room(ticket)
+        self.check_room(len(ticket.works))
         self._tickets.add(ticket)
         ticket.wake = self._wake
         self._arrived.append(ticket)
@@ -315,13 +312,17 @@ class Scheduler:
         self._wake()
         return ticket
 
-    def _check_room(self, ticket: Ticket) -> None:
+    def check_room(self, wanted: int) -> None:
+        """Raise if a request with so many works could not wait now; before its texts are encoded."""
+        if self._is_stopping:
+            raise Draining("the server is shutting down; send the request to another one")
+        self._tickets = {each for each in self._tickets if each.is_waiting}
         if len(self._tickets) >= self.limits.waiting:
             raise TooManyRequests(
                 f"{self.limits.waiting} requests are waiting already; try again in a second"
             )
         works = sum(len(each.works) - each.admitted for each in self._tickets)
-        if works and works + len(ticket.works) > self.limits.waiting_works:
+        if works and works + wanted > self.limits.waiting_works:
             raise TooManyRequests(f"{works:,} texts are waiting already; try again in a second")
 
     def stop(self) -> None:

@@ -24,6 +24,7 @@ async def translate(service: Service, request: Request, body: TranslateRequest) 
     """Answer a translation request."""
     served = service.models[body.model]
     translator = served.as_kind(Translator, "translate")
+    served.scheduler.check_room(1 if isinstance(body.text, str) else len(body.text))
     job = await service.in_thread_if_long(body, lambda: TranslationJob.of(translator, body))
     answers = await service.results(served, request, job.works())
     read, written = job.counted(answers)

@@ -25,6 +25,7 @@ from regard.service.api.chat import ChatJob
 from regard.service.api.completions import CompletionJob
 from regard.service.api.limits import Limits
 from regard.service.api.serving import DrainingServer, ServePlan, begin_log
+from regard.service.api.translations import TranslationJob
 from regard.service.http_errors import RequestError
 from regard.service.models import open_models
 from regard.service.serving import address_at, open_port
@@ -91,6 +92,20 @@ def test_a_full_queue_refuses_before_an_answer_begins(client, full, route, body)
     answer = client.post(route, json=body)
     assert (answer.status_code, answer.headers.get("retry-after")) == (429, "1")
     assert answer.json()["error"]["code"] == "rate_limit_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "job"),
+    [
+        ("/v1/completions", COMPLETE, CompletionJob),
+        ("/v1/chat/completions", CHAT, ChatJob),
+        ("/v1/translate", {"model": "demo", "text": "the cat"}, TranslationJob),
+    ],
+)
+def test_a_full_queue_refuses_before_texts_are_encoded(client, full, monkeypatch, route, body, job):
+    """Otherwise refused requests take the time of the event loop."""
+    monkeypatch.delattr(job, "of")
+    assert client.post(route, json=body).status_code == 429
 
 
 @pytest.mark.parametrize(
