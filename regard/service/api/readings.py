@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,15 @@ async def embed(service: Service, request: Request, body: EmbeddingRequest) -> R
             f"dimensions ({body.dimensions}) must be {reader.config.width}, the model's width; leave it out"
         )
 
-    def answer(texts: list[str]) -> Sequence[np.ndarray]:
-        return list(reader.embed(texts, truncate=body.truncate))
-
     texts = _texts(body.input)
-    vectors = await _read(service, served, request, texts, ("embed", body.truncate), answer)
+    vectors = await _read(
+        service,
+        served,
+        request,
+        texts,
+        ("embed", body.truncate),
+        lambda texts: reader.embed(texts, truncate=body.truncate),
+    )
     data = [
         {"object": "embedding", "index": index, "embedding": _encoded(vector, body.encoding_format)}
         for index, vector in enumerate(vectors)
@@ -136,9 +140,17 @@ async def _read(
     request: Request,
     texts: list[str],
     key: Hashable,
-    answer: Callable[[list[str]], Sequence[Any]],
+    read: Callable[[Any], Any],
 ) -> list[Any]:
-    """The results of texts, which share batches with texts of other requests with the same key."""
+    """The results of texts, which share batches with texts of other requests with the same key.
+
+    A text that is read alone, such as one that cannot be read, has no number in an error: a batch numbers
+    the texts of several requests.
+    """
+
+    def answer(batch: list[str]) -> list[Any]:
+        return [read(batch[0])] if len(batch) == 1 else list(read(batch))
+
     return await service.results(served, request, [TextWork(key, text, answer) for text in texts])
 
 

@@ -252,6 +252,20 @@ def test_an_error_names_what_is_wrong_with_the_value(client, route, changes, sai
     assert error["param"] == next(iter(changes))
 
 
+@pytest.mark.parametrize(
+    ("route", "body", "said"),
+    [
+        ("/v1/fill", {"model": "fill", "text": ["the [MASK] sleeps", "the cat"]}, "the text has no mask"),
+        ("/v1/classify", {"model": "classify", "text": ["a", "the cat " * 500]}, "the text has 1,0"),
+        ("/v1/embeddings", {"model": "fill", "input": ["a", "b", "the cat " * 500]}, "the text has 1,0"),
+    ],
+)
+def test_an_error_of_one_text_does_not_give_it_the_number_of_another(client, route, body, said):
+    refused = client.post(route, json=body)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"].startswith(said)
+
+
 def test_the_offsets_of_a_streamed_echo(client):
     asked = COMPLETE | {"echo": True, "logprobs": 0, "max_tokens": 5, "prompt": ["the cat", "the old dog"]}
     whole = post(client, "/v1/completions", **asked)["choices"]
