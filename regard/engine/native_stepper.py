@@ -27,9 +27,10 @@ from regard.engine.native_weights import (
     check_supported,
 )
 from regard.engine.stepper import Banned, Choices
-from regard.errors import SettingError, ShapeError, UsageError
+from regard.errors import SettingError, ShapeError, UnknownName, UsageError, nearest
 from regard.model.config import ModelConfig
 
+DTYPES = ("float32", "float16", "int8")
 FAMILIES = ("encoder-decoder", "decoder-only", "encoder-only")
 
 
@@ -67,7 +68,7 @@ class _Shape(c.Structure):
     ]
 
 
-INTERFACE = 2000 + c.sizeof(_Shape)  # regard_interface of native/interface.cpp
+INTERFACE = 3000 + c.sizeof(_Shape)  # regard_interface of native/interface.cpp
 
 
 class _Tensor(c.Structure):
@@ -89,14 +90,28 @@ FUNCTIONS = {  # of native/interface.h, with the types of their arguments and of
     "regard_session_rows": ((_AT,), _INT),
     "regard_session_admit": ((_AT, *_IDS, *_IDS), _INT),
     "regard_session_step": ((_AT, _AT, _INT, _AT), _INT),
-    "regard_session_choose": ((_AT, _INT, *_BANS, _AT, _AT), _INT),
-    "regard_session_logits": ((_AT, *_BANS, _AT, _AT), _INT),
+    "regard_session_choose": ((_AT, _INT, _INT, *_BANS, _AT, _AT), _INT),
+    "regard_session_logits": ((_AT, _INT, *_BANS, _AT, _AT), _INT),
     "regard_session_reorder": ((_AT, _AT, _INT), _INT),
     "regard_session_encode": ((_AT, *_IDS, _AT), _INT),
 }
 
 
 _READ = c.CFUNCTYPE(c.c_void_p, c.c_char_p)  # the function type Read of native/model.h
+
+
+class _Handle:
+    """A pointer of the library, which is deleted with its last holder.
+
+    A fork does not delete it: it has the memory, but not the threads that the library would wait for.
+    """
+
+    def __init__(self, delete: Any):
+        self.pointer, self._delete, self._process = c.c_void_p(), delete, os.getpid()
+
+    def __del__(self):
+        if self.pointer and self._process == os.getpid():
+            self._delete(self.pointer)
 
 
 class _Reading:
@@ -175,8 +190,10 @@ class NativeModel:
     ):
         check_supported(config)
         check_threads(threads)
+        if dtype not in DTYPES:
+            raise UnknownName(f"unknown dtype {dtype!r}; {nearest(dtype, DTYPES)}")
         self.config, self._library = config, library()
-        self._pointer, self._process = c.c_void_p(), os.getpid()
+        self._handle = _Handle(self._library.regard_model_delete)
         arrays = NativeArrays(config, weights, dtype)
         self.head, self._kept = arrays.head(config), arrays.kept
         tensors, reading = _tensors(arrays), _Reading(arrays)
@@ -187,7 +204,7 @@ class NativeModel:
             reading.function,
             threads,
             level.encode(),
-            c.byref(self._pointer),
+            c.byref(self._handle.pointer),
         )
         if reading.error is not None:
             raise reading.error
@@ -195,25 +212,22 @@ class NativeModel:
 
     def encode(self, sequences: Sequence[Sequence[int] | np.ndarray]) -> list[np.ndarray]:
         """The vectors of the tokens of each sequence after the encoder, T x D each."""
-        given, session = _Sequences(sequences), c.c_void_p()
+        given, session = _Sequences(sequences), self.session()
         ends = np.cumsum(given.lengths)
         vectors = np.empty((int(ends[-1]) if len(ends) else 0, self.config.width), np.float32)
-        self.check(self._library.regard_session_new(self._pointer, c.byref(session)))
-        try:
-            self.check(self._library.regard_session_encode(session, *given.arguments, _at(vectors)))
-        finally:
-            self._library.regard_session_delete(session)
+        self.check(self._library.regard_session_encode(session.pointer, *given.arguments, _at(vectors)))
         return np.split(vectors, ends[:-1]) if len(ends) else []
+
+    def session(self) -> _Handle:
+        """A session of the library: a batch of running rows, or the memory of an encoder's pass."""
+        session = _Handle(self._library.regard_session_delete)
+        self.check(self._library.regard_session_new(self._handle.pointer, c.byref(session.pointer)))
+        return session
 
     def check(self, status: int) -> None:
         """Raise the error of a call that failed."""
         if status:
             raise ShapeError(self._library.regard_error().decode())
-
-    def __del__(self):
-        # A fork has the memory, but not the threads that the library would wait for.
-        if getattr(self, "_pointer", None) and self._process == os.getpid():
-            self._library.regard_model_delete(self._pointer)
 
 
 class NativeStepper:
@@ -222,8 +236,9 @@ class NativeStepper:
     def __init__(self, model: NativeModel):
         if model.config.family == "encoder-only":
             raise UsageError("an encoder-only model cannot generate text; use a model with a decoder")
-        self._model, self._library, self._pointer = model, model._library, c.c_void_p()
-        self._check(self._library.regard_session_new(model._pointer, c.byref(self._pointer)))
+        self._model, self._library, self._check = model, model._library, model.check
+        self._session = model.session()
+        self._pointer = self._session.pointer
 
     @property
     def rows(self) -> int:
@@ -252,33 +267,33 @@ class NativeStepper:
 
     def advance(self, ids: np.ndarray, hidden: np.ndarray | None = None) -> None:
         """Append one id per row, and write the vectors that the head reads to `hidden`, R D."""
-        ids, rows = _ids(ids), self.rows
-        if len(ids) != rows:
-            raise ShapeError(f"{len(ids)} ids for {rows} rows; pass one per row")
+        ids = _ids(ids)
         if hidden is not None:
-            _check_output(hidden, (rows, self._model.config.width))
+            _check_output(hidden, (len(ids), self._model.config.width))
         place = None if hidden is None else _at(hidden)
         self._check(self._library.regard_session_step(self._pointer, _at(ids), len(ids), place))
 
     def all(self, banned: Banned | None = None) -> Choices:
         """All candidates after `advance`."""
-        logits, values = (np.empty((self.rows, self.vocabulary), np.float32) for _ in range(2))
-        bans = _Bans(banned)
+        rows, bans = self.rows, _bans(banned)
+        logits, values = (np.empty((rows, self.vocabulary), np.float32) for _ in range(2))
         self._check(
-            self._library.regard_session_logits(self._pointer, *bans.arguments, _at(logits), _at(values))
+            self._library.regard_session_logits(
+                self._pointer, rows, *bans.arguments, _at(logits), _at(values)
+            )
         )
         return Choices(None, values, logits)
 
     def best(self, count: int, banned: Banned | None = None) -> Choices:
         """The `count` most likely candidates after `advance`."""
-        shape, bans = (self.rows, count), _Bans(banned)
-        values, chosen = np.empty(shape, np.float32), np.empty(shape, np.int32)
+        rows, bans = self.rows, _bans(banned)
+        values, chosen = np.empty((rows, count), np.float32), np.empty((rows, count), np.int64)
         self._check(
             self._library.regard_session_choose(
-                self._pointer, count, *bans.arguments, _at(chosen), _at(values)
+                self._pointer, rows, count, *bans.arguments, _at(chosen), _at(values)
             )
         )
-        return Choices(chosen.astype(np.int64), values)
+        return Choices(chosen, values)
 
     def reorder(self, rows: np.ndarray) -> None:
         """Replace row i by the previous row rows[i]."""
@@ -289,12 +304,9 @@ class NativeStepper:
         """Remove these rows; the others keep their order."""
         self.reorder(np.delete(np.arange(self.rows), rows))
 
-    def _check(self, status: int) -> None:
-        self._model.check(status)
 
-    def __del__(self):
-        if getattr(self, "_pointer", None) and self._model._process == os.getpid():
-            self._library.regard_session_delete(self._pointer)
+def _at(array: np.ndarray) -> int:
+    return array.ctypes.data
 
 
 class _Sequences:
@@ -311,19 +323,21 @@ class _Sequences:
 
 
 class _Bans:
-    """Banned ids as the library takes them."""
+    """Banned ids as the library takes them. It holds the arrays while the library reads them."""
 
-    def __init__(self, banned: Banned | None):
-        self._rows, self._ids = (_NONE, _NONE) if banned is None else map(_ids, (banned.rows, banned.ids))
-        if len(self._rows) != len(self._ids):
-            raise ShapeError(f"{len(self._rows)} rows of {len(self._ids)} banned ids; give one row per id")
-
-    @property
-    def arguments(self) -> tuple[Any, ...]:
-        return (_at(self._rows), _at(self._ids), len(self._rows)) if len(self._rows) else (None, None, 0)
+    def __init__(self, rows: np.ndarray, ids: np.ndarray):
+        if len(rows) != len(ids):
+            raise ShapeError(f"{len(rows)} rows of {len(ids)} banned ids; give one row per id")
+        self._rows, self._ids = rows, ids
+        self.arguments = (_at(rows), _at(ids), len(rows))
 
 
-_NONE = np.zeros(0, np.int32)
+_NONE = np.zeros(0, np.int64)
+_NO_BANS = _Bans(_NONE, _NONE)
+
+
+def _bans(banned: Banned | None) -> _Bans:
+    return _NO_BANS if banned is None else _Bans(_ids(banned.rows), _ids(banned.ids))
 
 
 def _check_output(array: np.ndarray, shape: tuple[int, ...]) -> None:
@@ -349,14 +363,8 @@ def _row(values: Any) -> np.ndarray:
 
 
 def _numbers(array: np.ndarray) -> np.ndarray:
-    """A row of whole numbers as the library takes them."""
-    if array.size and (array.min() < 0 or array.max() >= 1 << 31):
-        raise ShapeError("an id or row is negative or above 2^31; ids are numbers of the vocabulary")
-    return np.ascontiguousarray(array, np.int32)
-
-
-def _at(array: np.ndarray) -> int:
-    return array.ctypes.data
+    """A row of whole numbers as the library takes them; it checks them."""
+    return np.ascontiguousarray(array, np.int64)
 
 
 def _tensors(arrays: NativeArrays) -> c.Array[_Tensor]:

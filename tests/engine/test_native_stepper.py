@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import re
 import shutil
 import subprocess
@@ -27,7 +29,7 @@ from regard.engine.native_stepper import (
 from regard.engine.native_weights import KEPT, NotNative
 from regard.engine.stepper import Banned
 from regard.engine.torch_stepper import TorchStepper
-from regard.errors import SettingError, ShapeError, UsageError
+from regard.errors import SettingError, ShapeError, UnknownName, UsageError
 from regard.inference.search.beam import BeamSettings, beam_search
 from regard.inference.search.requests import Request
 from regard.model.config import ModelConfig
@@ -272,6 +274,105 @@ except ShapeError as error:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "of 1000 threads could be started" in done.stdout, done.stderr[-500:]
+
+
+@needs_engine
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "source.weight",
+        "encoder.blocks.1.attention.projections.bias",
+        "decoder.blocks.0.feed_forward.expand.weight",
+        "decoder.blocks.1.around_cross.norm.weight",
+    ],
+)
+def test_a_damaged_weight_gives_nan_whatever_its_type(name, number, dtype, level):
+    """Search refuses NaN; a product with int8 must not round it to a number."""
+    model, _ = models(feed_forward="gelu")
+    weights = {key: value.numpy().copy() for key, value in model.state_dict().items()}
+    weights[name][..., 0] = number
+    stepper = NativeStepper(NativeModel(model.config, weights, dtype=dtype, level=level))
+    stepper.admit(*drawn(model.config, 3))
+    assert np.isnan(stepper.step(np.arange(3), best=4).log_probabilities).all()
+
+
+@needs_engine
+def test_a_copy_holds_the_same_session():
+    stepper = NativeStepper(models(**CASES["gpt-2"])[1])
+    stepper.admit([np.array([3, 4])])
+    other = copy.copy(stepper)
+    del stepper
+    assert other.step(np.array([1])).logits.shape == (1, 97)
+    with pytest.raises((AttributeError, TypeError, ValueError), match="pickle"):
+        copy.deepcopy(other)
+
+
+@needs_engine
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_is_refused_a_session_that_needs_threads():
+    script = """
+import os
+import signal
+import numpy as np
+from regard.engine.native_stepper import NativeModel, NativeStepper
+from regard.errors import ShapeError
+from regard.model.config import ModelConfig
+from regard.model.weight_shapes import stored_shapes
+
+config = ModelConfig(family="decoder-only", vocabulary=9, width=4, layers=1, heads=1, context=8)
+weights = {name: np.zeros(shape, np.float32) for name, shape in stored_shapes(config).items()}
+stepper = NativeStepper(NativeModel(config, weights, threads=2))
+stepper.admit([np.array([1])])
+if os.fork() == 0:
+    signal.alarm(20)  # it would wait for threads that the fork does not have
+    try:
+        stepper.step(np.array([1]))
+    except ShapeError as error:
+        print(error, flush=True)
+    os._exit(0)
+print(os.wait()[1], stepper.step(np.array([1])).logits.shape)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "a fork has no threads of a model that was loaded before it; load the model again", "0 (1, 9)"
+    ], done.stderr[-500:]  # fmt: skip
+
+
+@needs_engine
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of addresses and /proc are Linux's")
+def test_a_step_without_memory_is_an_error_and_leaves_no_rows():
+    script = """
+import resource
+import numpy as np
+from regard.engine.native_stepper import NativeModel, NativeStepper
+from regard.errors import ShapeError
+from regard.model.config import ModelConfig
+from regard.model.weight_shapes import stored_shapes
+
+config = ModelConfig(family="decoder-only", vocabulary=9, width=64, layers=8, heads=1, positions="none")
+weights = {name: np.zeros(shape, np.float32) for name, shape in stored_shapes(config).items()}
+stepper = NativeStepper(NativeModel(config, weights))
+stepper.admit([np.ones(16, int)] * 400)
+ids = np.ones(400, int)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (4 << 20),) * 2)  # the next page of all rows has 25 MB
+try:
+    for _ in range(3):
+        stepper.step(ids, 1)
+except ShapeError as error:
+    print(error, stepper.rows)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "not enough memory 0\n", done.stderr[-500:]
+
+
+@needs_engine
+def test_an_unknown_dtype_is_answered_with_the_known():
+    with pytest.raises(UnknownName, match="unknown dtype 'int4'; did you mean int8"):
+        models(dtype="int4")
 
 
 @needs_engine

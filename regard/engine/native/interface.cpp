@@ -1,6 +1,7 @@
 #include "interface.h"
 
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -41,6 +42,18 @@ int guarded(Session* session, Function function) {
     });
 }
 
+void check_rows(const Session& session, int rows) {
+    if (session.rows() != rows)
+        throw std::invalid_argument("there are " + std::to_string(session.rows()) + " rows, not " +
+                                    std::to_string(rows) + "; pass one id per row");
+}
+
+int narrowed(int64_t id) {
+    if (id < 0 || id > std::numeric_limits<int>::max())
+        throw std::invalid_argument("the id " + std::to_string(id) + " is negative or above 2^31; ask the tokenizer");
+    return int(id);
+}
+
 Bans checked(const Bans& bans) {
     if (bans.count < 0) throw std::invalid_argument("a number of banned ids is negative");
     if (bans.count) given(bans.rows), given(bans.ids);
@@ -48,17 +61,16 @@ Bans checked(const Bans& bans) {
 }
 
 // Sequences of the given lengths that lie one after the other.
-std::vector<std::vector<int>> sequences(const int32_t* ids, const int32_t* lengths, int count) {
+std::vector<std::vector<int>> sequences(const int64_t* ids, const int64_t* lengths, int count) {
     if (count < 0) throw std::invalid_argument("a number of sequences is negative");
     std::vector<std::vector<int>> all;
     for (int i = 0; i < count; ++i) {
-        const int length = (&given(lengths))[i];
+        const int64_t length = (&given(lengths))[i];
         if (length < 0) throw std::invalid_argument("a length is negative");
-        if (!length) {
-            all.emplace_back();
-            continue;
-        }
-        all.emplace_back(&given(ids), ids + length);
+        all.emplace_back();
+        if (!length) continue;
+        all.back().reserve(size_t(length));
+        for (const int64_t *id = &given(ids), *end = id + length; id < end; ++id) all.back().push_back(narrowed(*id));
         ids += length;
     }
     return all;
@@ -72,7 +84,7 @@ struct RegardModel {
 };
 
 EXPORTED int32_t regard_interface() {
-    constexpr int32_t VERSION = 2;  // raise it with every change of interface.h, Shape or Tensor
+    constexpr int32_t VERSION = 3;  // raise it with every change of interface.h, Shape or Tensor
     return VERSION * 1000 + int32_t(sizeof(Shape));
 }
 
@@ -113,48 +125,52 @@ EXPORTED void regard_session_delete(Session* session) {
     delete session;
 }
 
-EXPORTED int regard_session_rows(const Session* session) {
-    return session ? session->rows() : 0;
+EXPORTED int regard_session_rows(Session* session) {
+    int rows = 0;
+    guarded(session, [&] { rows = session->rows(); });
+    return rows;
 }
 
-EXPORTED int regard_session_admit(Session* session, int rows, const int32_t* prefixes, const int32_t* prefix_lengths,
-                                  int sources, const int32_t* source_ids, const int32_t* source_lengths) {
+EXPORTED int regard_session_admit(Session* session, int rows, const int64_t* prefixes, const int64_t* prefix_lengths,
+                                  int sources, const int64_t* source_ids, const int64_t* source_lengths) {
     return guarded(session, [&] {
         session->admit(sequences(prefixes, prefix_lengths, rows), sequences(source_ids, source_lengths, sources));
     });
 }
 
-EXPORTED int regard_session_step(Session* session, const int32_t* ids, int rows, float* hidden) {
+EXPORTED int regard_session_step(Session* session, const int64_t* ids, int rows, float* hidden) {
     return guarded(session, [&] {
-        if (session->rows() != rows) throw std::invalid_argument("there must be one id for each row");
+        check_rows(*session, rows);
         if (rows) session->step(&given(ids), hidden);
     });
 }
 
-EXPORTED int regard_session_choose(Session* session, int best, const int32_t* banned_rows, const int32_t* banned_ids,
-                                   int banned, int32_t* ids, float* log_probabilities) {
+EXPORTED int regard_session_choose(Session* session, int rows, int best, const int64_t* banned_rows,
+                                   const int64_t* banned_ids, int banned, int64_t* ids, float* log_probabilities) {
     return guarded(session, [&] {
+        check_rows(*session, rows);
         const Bans bans = checked({banned_rows, banned_ids, banned});
-        if (session->rows()) session->choose(best, bans, &given(ids), &given(log_probabilities));
+        if (rows) session->choose(best, bans, &given(ids), &given(log_probabilities));
     });
 }
 
-EXPORTED int regard_session_logits(Session* session, const int32_t* banned_rows, const int32_t* banned_ids, int banned,
-                                   float* logits, float* log_probabilities) {
+EXPORTED int regard_session_logits(Session* session, int rows, const int64_t* banned_rows, const int64_t* banned_ids,
+                                   int banned, float* logits, float* log_probabilities) {
     return guarded(session, [&] {
+        check_rows(*session, rows);
         const Bans bans = checked({banned_rows, banned_ids, banned});
-        if (session->rows()) session->copy_logits(bans, &given(logits), &given(log_probabilities));
+        if (rows) session->copy_logits(bans, &given(logits), &given(log_probabilities));
     });
 }
 
-EXPORTED int regard_session_reorder(Session* session, const int32_t* rows, int count) {
+EXPORTED int regard_session_reorder(Session* session, const int64_t* rows, int count) {
     return guarded(session, [&] {
         if (count < 0) throw std::invalid_argument("a number of rows is negative");
         session->reorder(count ? &given(rows) : nullptr, count);
     });
 }
 
-EXPORTED int regard_session_encode(Session* session, int sources, const int32_t* ids, const int32_t* lengths,
+EXPORTED int regard_session_encode(Session* session, int sources, const int64_t* ids, const int64_t* lengths,
                                    float* vectors) {
     return guarded(session, [&] { session->encode(sequences(ids, lengths, sources), &given(vectors)); });
 }

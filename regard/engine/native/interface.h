@@ -32,17 +32,18 @@ EXPORTED void regard_model_delete(RegardModel* model);
 
 EXPORTED int regard_session_new(const RegardModel* model, regard::Session** session);
 EXPORTED void regard_session_delete(regard::Session* session);
-EXPORTED int regard_session_rows(const regard::Session* session);
+EXPORTED int regard_session_rows(regard::Session* session);
 
-// Sequences are given as ids one after the other, and lengths.
-EXPORTED int regard_session_admit(regard::Session* session, int rows, const int32_t* prefixes,
-                                  const int32_t* prefix_lengths, int sources, const int32_t* source_ids,
-                                  const int32_t* source_lengths);
-EXPORTED int regard_session_step(regard::Session* session, const int32_t* ids, int rows, float* hidden);
-EXPORTED int regard_session_choose(regard::Session* session, int best, const int32_t* banned_rows,
-                                   const int32_t* banned_ids, int banned, int32_t* ids, float* log_probabilities);
-EXPORTED int regard_session_logits(regard::Session* session, const int32_t* banned_rows, const int32_t* banned_ids,
-                                   int banned, float* logits, float* log_probabilities);
-EXPORTED int regard_session_reorder(regard::Session* session, const int32_t* rows, int count);
-EXPORTED int regard_session_encode(regard::Session* session, int sources, const int32_t* ids,
-                                   const int32_t* lengths, float* vectors);
+// Sequences are given as ids one after the other, and lengths. `rows` is the number of rows for which the caller has
+// made room: another thread may have changed it. Ids and rows have 64 bits, like those of numpy.
+EXPORTED int regard_session_admit(regard::Session* session, int rows, const int64_t* prefixes,
+                                  const int64_t* prefix_lengths, int sources, const int64_t* source_ids,
+                                  const int64_t* source_lengths);
+EXPORTED int regard_session_step(regard::Session* session, const int64_t* ids, int rows, float* hidden);
+EXPORTED int regard_session_choose(regard::Session* session, int rows, int best, const int64_t* banned_rows,
+                                   const int64_t* banned_ids, int banned, int64_t* ids, float* log_probabilities);
+EXPORTED int regard_session_logits(regard::Session* session, int rows, const int64_t* banned_rows,
+                                   const int64_t* banned_ids, int banned, float* logits, float* log_probabilities);
+EXPORTED int regard_session_reorder(regard::Session* session, const int64_t* rows, int count);
+EXPORTED int regard_session_encode(regard::Session* session, int sources, const int64_t* ids,
+                                   const int64_t* lengths, float* vectors);

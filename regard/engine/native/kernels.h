@@ -70,7 +70,8 @@ struct Kernels {
     void (*multiply)(const Matrix& matrix, const Rows& x, float* y, ptrdiff_t y_stride, const Ending& ending,
                      int first, int last);
 
-    // Round a row to whole numbers of at most `largest`, in whole groups.
+    // Round a row to whole numbers of at most `largest`, in whole groups. With a number that is not finite the scale
+    // is not a number, so that no product hides it.
     Scale (*round)(const float* x, int count, int largest, int32_t* groups);
 
     // gate = activation(gate) * inner
@@ -82,7 +83,7 @@ struct Kernels {
     // Scores of a query with the 16 keys of a page: keys are stored element by element, width x 16.
     void (*score)(const float* query, const float* keys, int width, float scale, float* scores);
 
-    // Softmax of scores in place.
+    // Softmax of scores in place; there is room for whole pages.
     void (*softmax)(float* scores, int count);
 
     // output += the weighted sum of `count` values of a page, each `stride` floats long.

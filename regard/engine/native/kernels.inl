@@ -259,14 +259,20 @@ void gate(float* gate, const float* inner, int count, Activation activation) {
     });
 }
 
+// The scale of a row, or not a number if `spoiled`, the sum of its numbers times 0, is not 0.
+inline float checked(float scale, Floats spoiled) {
+    return any(spoiled != Floats{}) ? NAN : scale;
+}
+
 #if defined(REGARD_VNNI)
 
 Scale round(const float* x, int count, int largest, int32_t* groups) {
-    Floats highest{}, lowest{};
+    Floats highest{}, lowest{}, spoiled{};
     each(count, [&](int at, int some) {
         const Floats value = load_some(x + at, some);
         highest = larger(value, highest);
         lowest = larger(-value, lowest);
+        spoiled += value * 0.0f;
     });
     const float low = maximum(lowest), range = maximum(highest) + low;
     const bool is_usual = range > 1e-30f && range < 1e38f;  // otherwise a quotient would be infinite
@@ -280,16 +286,17 @@ Scale round(const float* x, int count, int largest, int32_t* groups) {
         std::memcpy(rounded + at, &bytes, some);
     });
     std::memset(rounded + count, 0, (4 - count % 4) % 4);
-    return {is_usual ? range / largest : range, int32_t(zero)};
+    return {checked(is_usual ? range / largest : range, spoiled), int32_t(zero)};
 }
 
 #else
 
 Scale round(const float* x, int count, int largest, int32_t* groups) {
-    Floats sizes{};
+    Floats sizes{}, spoiled{};
     each(count, [&](int at, int some) {
         const Floats value = load_some(x + at, some);
         sizes = larger(larger(value, -value), sizes);
+        spoiled += value * 0.0f;
     });
     const float size = maximum(sizes), factor = size > 0 ? largest / size : 0.0f;
     const Floats highest = all(float(largest));
@@ -302,7 +309,7 @@ Scale round(const float* x, int count, int largest, int32_t* groups) {
         std::memcpy(rounded + at, &halves, some * sizeof(int16_t));
     });
     std::memset(rounded + count, 0, count % 2 * sizeof(int16_t));
-    return {size > 0 ? size / largest : size, 0};
+    return {checked(size > 0 ? size / largest : size, spoiled), 0};
 }
 
 #endif
@@ -341,18 +348,19 @@ void score(const float* query, const float* keys, int width, float scale, float*
 }
 
 void softmax(float* scores, int count) {
-    float largest, total;
-    Floats best = all(scores[0]);
-    each(count, [&](int at, int some) { best = larger(best, load_some(scores + at, some, scores[0])); });
-    largest = maximum(best);
-    Floats sums{};
-    each(count, [&](int at, int some) {
-        const Floats power = exponential(load_some(scores + at, some, -INFINITY) - largest);
+    const auto load_first = [&](int at) {  // there are scores of whole pages; those after the first `count` vanish
+        return choose(lane_numbers() < count - at, load(scores + at), all(-INFINITY));
+    };
+    Floats best = all(scores[0]), sums{};
+    for (int at = 0; at < count; at += LANES) best = larger(best, load_first(at));
+    const float largest = maximum(best);
+    for (int at = 0; at < count; at += LANES) {
+        const Floats power = exponential(load_first(at) - largest);
         sums += power;
-        store_some(scores + at, power, some);
-    });
-    total = sum(sums);
-    each(count, [&](int at, int some) { store_some(scores + at, load_some(scores + at, some) / total, some); });
+        store(scores + at, power);
+    }
+    const float total = sum(sums);
+    for (int at = 0; at < count; at += LANES) store(scores + at, load(scores + at) / total);
 }
 
 // Several registers of the output at once, for the same reason.

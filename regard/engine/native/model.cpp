@@ -83,19 +83,26 @@ Item* outputs_of(Buffer<Item>& buffer, const Matrix& matrix) {
     return std::fill_n(buffer.need(padded(matrix.outputs)), padded(matrix.outputs), Item(0)) - padded(matrix.outputs);
 }
 
+// Whether a row can be divided by its scale. All of another row become 0, and its products 0 or not a number.
+bool is_usual(float scale) {
+    return scale > 0 && std::isfinite(scale);
+}
+
 void pack_bytes(Linear& linear, const float* weight) {
     Matrix& matrix = linear.matrix;
     float* scales = outputs_of(linear.scales, matrix);
     int32_t* totals = outputs_of(linear.totals, matrix);
     for (int output = 0; output < matrix.outputs; ++output) {
         float largest = 0;
-        for (int input = 0; input < matrix.inputs; ++input)
-            largest = std::max(largest, std::fabs(weight[size_t(output) * matrix.inputs + input]));
+        for (int input = 0; input < matrix.inputs; ++input) {
+            const float size = std::fabs(weight[size_t(output) * matrix.inputs + input]);
+            if (!(size <= largest) && !std::isnan(largest)) largest = size;  // what is not a number stays
+        }
         scales[output] = largest / 127;
     }
     int8_t* bytes = linear.bytes.need(padded(matrix.outputs) * matrix.steps() * matrix.together);
     pack(weight, matrix, bytes, [&](int output, float value) {
-        const int8_t rounded = int8_t(scales[output] > 0 ? std::lrint(value / scales[output]) : 0);
+        const int8_t rounded = int8_t(is_usual(scales[output]) ? std::lrint(value / scales[output]) : 0);
         totals[output] += rounded;
         return rounded;
     });

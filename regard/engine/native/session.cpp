@@ -51,7 +51,7 @@ std::vector<std::vector<int>> by_row(const Bans& bans, int rows, int vocabulary)
     for (int i = 0; i < bans.count; ++i) {
         if (bans.rows[i] < 0 || bans.rows[i] >= rows || bans.ids[i] < 0 || bans.ids[i] >= vocabulary)
             throw std::invalid_argument("a banned id is outside the rows or the vocabulary");
-        ids[bans.rows[i]].push_back(bans.ids[i]);
+        ids[bans.rows[i]].push_back(int(bans.ids[i]));
     }
     for (auto& row : ids) std::sort(row.begin(), row.end());
     return ids;
@@ -140,12 +140,13 @@ void Session::admit(const std::vector<std::vector<int>>& prefixes, const std::ve
         for (int i = 0; i < length; ++i)
             tokens.push_back({prefixes[row][i], i, &admitted.back().own, memories[row].get()});
     }
+    running.reserve(running.size() + admitted.size());
     if (!tokens.empty()) pass.decode(tokens);
     for (auto& row : admitted) running.push_back(std::move(row));
     logits = nullptr;
 }
 
-void Session::step(const int32_t* ids, float* hidden) {
+void Session::step(const int64_t* ids, float* hidden) {
     std::vector<Token> tokens;
     for (int row = 0; row < rows(); ++row) {
         KeyValues& own = running[row].own;
@@ -155,17 +156,27 @@ void Session::step(const int32_t* ids, float* hidden) {
         if (model->shape.positions == 3 && position >= model->shape.context)
             throw std::invalid_argument("a sequence is longer than the " + std::to_string(model->shape.context) +
                                         " learned positions");
-        tokens.push_back({ids[row], position, &own, running[row].memory.get()});
+        tokens.push_back({int(ids[row]), position, &own, running[row].memory.get()});
     }
+    try {
+        make_room();
+        const float* vectors = pass.decode(tokens);
+        if (hidden) std::memcpy(hidden, vectors, size_t(rows()) * model->shape.width * sizeof(float));
+        logits = pass.logits();
+    } catch (...) {  // out of memory: some rows have a token more than others, and it has no keys and values
+        running.clear();
+        logits = nullptr;
+        throw;
+    }
+}
+
+void Session::make_room() {
     std::vector<PageCopy> copies;
     for (Row& row : running) {
         row.own.unshare(copies);
         row.own.grow(1);
     }
     copy(copies);
-    const float* vectors = pass.decode(tokens);
-    if (hidden) std::memcpy(hidden, vectors, size_t(rows()) * model->shape.width * sizeof(float));
-    logits = pass.logits();
 }
 
 void Session::copy(const std::vector<PageCopy>& copies) {
@@ -179,7 +190,7 @@ void Session::copy(const std::vector<PageCopy>& copies) {
     });
 }
 
-void Session::choose(int best, const Bans& bans, int32_t* ids, float* log_probabilities) {
+void Session::choose(int best, const Bans& bans, int64_t* ids, float* log_probabilities) {
     const int vocabulary = model->shape.target_vocabulary, pieces = (vocabulary + PIECE - 1) / PIECE;
     if (!logits) throw std::logic_error("there are no logits; step first");
     if (best < 1 || best > vocabulary) throw std::invalid_argument("best must be between 1 and the vocabulary");
@@ -240,7 +251,7 @@ void Session::copy_logits(const Bans& bans, float* to, float* log_probabilities)
     });
 }
 
-void Session::reorder(const int32_t* from, int count) {
+void Session::reorder(const int64_t* from, int count) {
     std::vector<Row> next;
     next.reserve(count);
     for (int i = 0; i < count; ++i) {

@@ -11,7 +11,7 @@ namespace regard {
 
 // Ids that a row must not continue with.
 struct Bans {
-    const int32_t *rows = nullptr, *ids = nullptr;
+    const int64_t *rows = nullptr, *ids = nullptr;
     int count = 0;
 };
 
@@ -26,17 +26,18 @@ public:
     // Append rows; all tokens of a prefix except the last are processed now.
     void admit(const std::vector<std::vector<int>>& prefixes, const std::vector<std::vector<int>>& sources);
 
-    // Append one id to each row. The logits of the next ids are those of `choose` or `copy_logits` afterwards.
-    void step(const int32_t* ids, float* hidden);
+    // Append one id to each row. The logits of the next ids are those of `choose` or `copy_logits` afterwards. If
+    // memory runs out, all rows are removed.
+    void step(const int64_t* ids, float* hidden);
 
     // The best ids of each row in descending order, with their log-probabilities.
-    void choose(int best, const Bans& bans, int32_t* ids, float* log_probabilities);
+    void choose(int best, const Bans& bans, int64_t* ids, float* log_probabilities);
 
     // All logits and log-probabilities.
     void copy_logits(const Bans& bans, float* logits, float* log_probabilities);
 
     // Row i becomes the previous row rows[i].
-    void reorder(const int32_t* rows, int count);
+    void reorder(const int64_t* rows, int count);
 
     // Vectors of the tokens of some sequences after the encoder, one sequence after the other.
     void encode(const std::vector<std::vector<int>>& sources, float* vectors);
@@ -47,6 +48,7 @@ private:
         std::shared_ptr<KeyValues> memory;
     };
     std::vector<std::shared_ptr<KeyValues>> memories_of(const std::vector<std::vector<int>>& sources);
+    void make_room();  // for one more token in each row
     void copy(const std::vector<PageCopy>& copies);
     std::vector<KeyValues> encoded(const std::vector<std::vector<int>>& sources);
 

@@ -1,8 +1,10 @@
 #include "threads.h"
 
+#include <exception>
 #include <stdexcept>
 #include <string>
-#include <system_error>
+
+#include <unistd.h>
 
 namespace regard {
 
@@ -45,10 +47,11 @@ void Worker::meet() {
     }
 }
 
-Team::Team(int count) {
+Team::Team(int count) : process(getpid()) {
+    threads.reserve(count - 1);
     try {
         for (int number = 1; number < count; ++number) threads.emplace_back([this, number] { serve(number); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
         const size_t possible = threads.size() + 1;
         end();
         throw std::runtime_error("only " + std::to_string(possible) + " of " + std::to_string(count) +
@@ -71,6 +74,8 @@ void Team::end() {
 }
 
 void Team::run(const std::function<void(Worker&)>& function) {
+    if (!threads.empty() && getpid() != process)
+        throw std::runtime_error("a fork has no threads of a model that was loaded before it; load the model again");
     std::lock_guard<std::mutex> lock(busy);
     work = &function;
     started.fetch_add(1);

@@ -52,6 +52,7 @@ private:
     std::mutex busy, sleeping;
     std::condition_variable wake;
     std::vector<std::thread> threads;
+    const int process;  // a fork of it does not have the threads
     const std::function<void(Worker&)>* work = nullptr;
     std::atomic<unsigned> started{0};   // number of functions that were run
     std::atomic<int> sleepers{0}, arrived{0};

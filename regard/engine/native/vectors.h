@@ -125,16 +125,31 @@ inline bool any(Ints condition) {
 #endif
 }
 
+// 0, 1, 2 and so on.
+inline Ints lane_numbers() {
+    Ints numbers{};
+    for (int lane = 0; lane < LANES; ++lane) numbers[lane] = lane;
+    return numbers;
+}
+
+// One number of all lanes, by halves: the steps that wait for each other are few.
+template <typename Function>
+inline float reduce(Floats values, Function function) {
+    float lanes[LANES];
+    std::memcpy(lanes, &values, sizeof values);
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half; half /= 2)
+#pragma GCC unroll 8
+        for (int lane = 0; lane < half; ++lane) lanes[lane] = function(lanes[lane], lanes[lane + half]);
+    return lanes[0];
+}
+
 inline float sum(Floats values) {
-    float total = 0;
-    for (int lane = 0; lane < LANES; ++lane) total += values[lane];
-    return total;
+    return reduce(values, [](float a, float b) { return a + b; });
 }
 
 inline float maximum(Floats values) {
-    float best = values[0];
-    for (int lane = 1; lane < LANES; ++lane) best = values[lane] > best ? values[lane] : best;
-    return best;
+    return reduce(values, [](float a, float b) { return a > b ? a : b; });
 }
 
 // e^x with a relative error below 2e-7: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]; 0 below -87.

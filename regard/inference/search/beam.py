@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated
 
 import numpy as np
@@ -96,7 +97,7 @@ def continuations(choices: Choices) -> Continuations:
     """The continuations that a stepper gives, equal ones ordered by id."""
     ids, values = choices.ids, choices.log_probabilities
     assert ids is not None
-    if (values[:, 1:] == values[:, :-1]).any():
+    if np.count_nonzero(values[:, 1:] == values[:, :-1]):
         order = np.lexsort((ids, -values))
         ids, values = np.take_along_axis(ids, order, 1), np.take_along_axis(values, order, 1)
     return Continuations(ids, values)
@@ -141,7 +142,7 @@ class RowLayout:
 
     def selected(self, mask: np.ndarray, count: int) -> Selected:
         """The continuations where a mask of G C is True, in the order of rows of `count` columns."""
-        group, column = np.nonzero(mask)
+        group, column = mask.nonzero()
         return Selected(group, column, self.first[group] + column // count, column % count)
 
 
@@ -159,11 +160,11 @@ def select_beams(scores: np.ndarray, ending: np.ndarray, beams: np.ndarray) -> S
     An ending one finishes if it is among the best `beams` continuations of its request. The best `beams` of
     the others live on. Equal scores are ordered by row, then by id.
     """
-    order = np.argsort(-scores, axis=1, kind="stable") + np.arange(len(scores))[:, None] * scores.shape[1]
+    order = (-scores).argsort(axis=1, kind="stable") + np.arange(len(scores))[:, None] * scores.shape[1]
     ends, possible = ending.ravel()[order], scores.ravel()[order] > -np.inf
     goes_on = possible & ~ends
     lives, finishes = np.empty_like(ending), np.empty_like(ending)
-    lives.ravel()[order] = goes_on & (np.cumsum(goes_on, axis=1) <= beams[:, None])
+    lives.ravel()[order] = goes_on & (goes_on.cumsum(axis=1) <= beams[:, None])
     finishes.ravel()[order] = possible & ends & (np.arange(scores.shape[1]) < beams[:, None])
     return Selection(lives, finishes)
 
@@ -191,6 +192,10 @@ class FinishedHypotheses:
     def bound(self) -> float:
         """The rank score that a hypothesis must exceed to be among the results."""
         return self._best[-1][0].rank_score if len(self._best) == self._n_best else -np.inf
+
+    def is_result(self, rank_score: float) -> bool:
+        """Whether a hypothesis that finishes with this score would be among the results."""
+        return rank_score > self.bound
 
     def mark(self, node: int, fate: str) -> None:
         """Set the fate of a hypothesis in the tree."""
@@ -220,12 +225,22 @@ class RunningRequests:
     bound: np.ndarray  # G, the rank score that a hypothesis must exceed to be among the results
 
     @classmethod
-    def of(cls, request: Request, request_id: int, free: int | None) -> RunningRequests:
+    def of(cls, requests: Sequence[Request], first_id: int, stepper: Stepper) -> RunningRequests:
+        """Requests with consecutive ids. What follows from settings is computed once if requests share them."""
+        keys = [(id(request.settings), free_length(request, stepper)) for request in requests]
+        examples = dict(zip(keys, requests, strict=True))
+        kinds = concatenate_rows([cls.of_one(request, free) for (_, free), request in examples.items()])
+        numbers = {key: number for number, key in enumerate(examples)}
+        columns = select_rows(kinds, np.array([numbers[key] for key in keys]))
+        return replace(columns, request_id=first_id + np.arange(len(requests)))
+
+    @classmethod
+    def of_one(cls, request: Request, free: int | None) -> RunningRequests:
         """One request; `free` is how many ids fit behind its prefix."""
         settings = _settings(request)
         constraints = RowConstraints.of(settings, free)
         return cls(
-            np.array([request_id]),
+            np.array([0]),
             constraints,
             np.array([settings.beams]),
             np.array([settings.max_finished]),
@@ -263,9 +278,7 @@ class Beam:
         self._finished: dict[int, FinishedHypotheses] = {}
         self._next_id = 0
         self._has_until = self._has_trees = False  # whether any request has an `until`, or a tree
-        example = Request(np.zeros(1, int), BeamSettings())
-        self._groups = select_rows(RunningRequests.of(example, 0, None), NO_ROWS)
-        self._rows = select_rows(Hypotheses.of(example, 0), NO_ROWS)
+        self._groups, self._rows = _no_requests()
         self._arrange_rows()
 
     @property
@@ -279,16 +292,13 @@ class Beam:
         if not requests:
             return []
         running = len(self._groups.request_id)
-        request_ids = list(range(self._next_id, self._next_id + len(requests)))
-        groups = [
-            RunningRequests.of(request, request_id, free_length(request, self._stepper))
-            for request, request_id in zip(requests, request_ids, strict=True)
-        ]
+        groups = RunningRequests.of(requests, self._next_id, self._stepper)
         read_prefixes(requests, self._stepper)
         rows = [Hypotheses.of(request, running + i) for i, request in enumerate(requests)]
-        self._groups = concatenate_rows([self._groups, *groups])
+        self._groups = concatenate_rows([self._groups, groups])
         self._rows = concatenate_rows([self._rows, *rows])
         self._arrange_rows()
+        request_ids = groups.request_id.tolist()
         self._finished |= dict(zip(request_ids, map(FinishedHypotheses, requests), strict=True))
         self._next_id += len(requests)
         self._has_until = any(finished.request.until for finished in self._finished.values())
@@ -350,16 +360,21 @@ class Beam:
     def _finish_stuck(self, following: Continuations) -> None:
         """Finish hypotheses after which every id is forbidden."""
         stuck = following.log_probabilities[:, 0] == -np.inf
-        if stuck.any():
+        if np.count_nonzero(stuck):
             self._finish(self._rows, np.where(stuck, STUCK, RUNNING))
 
     def _finish(self, rows: Hypotheses, codes: np.ndarray) -> None:
         """Add the hypotheses that are not running to the finished ones of their request."""
+        generated = rows.tokens.generated
         for row in np.flatnonzero(codes).tolist():
             group = int(rows.group[row])
-            finished = self._finished_of(group)
-            result = result_of(rows.tokens, row, REASONS[int(codes[row])], finished.request.settings)
-            finished.add(result, int(rows.node[row]))
+            finished, reason, node = self._finished_of(group), REASONS[int(codes[row])], int(rows.node[row])
+            settings = finished.request.settings
+            penalty = length_penalty(int(generated[row]), settings.length_penalty)
+            if reason == "stuck" or finished.is_result(float(rows.score[row]) / penalty):
+                finished.add(result_of(rows.tokens, row, reason, settings), node)
+            else:
+                finished.mark(node, reason)
             self._groups.finished[group] += codes[row] != STUCK
             self._groups.bound[group] = finished.bound
 
@@ -424,6 +439,14 @@ class Beam:
 
     def _finished_of(self, group: int) -> FinishedHypotheses:
         return self._finished[int(self._groups.request_id[group])]
+
+
+@cache
+def _no_requests() -> tuple[RunningRequests, Hypotheses]:
+    """The columns of a search without requests."""
+    example = Request(np.zeros(1, int), BeamSettings())
+    columns = RunningRequests.of_one(example, None), Hypotheses.of(example, 0)
+    return select_rows(columns[0], NO_ROWS), select_rows(columns[1], NO_ROWS)
 
 
 def _settings(request: Request) -> BeamSettings:

@@ -83,7 +83,7 @@ def select_rows(columns: Columns, rows: np.ndarray) -> Columns:
 
 def _select_rows(columns: Any, rows: np.ndarray) -> Any:
     if isinstance(columns, np.ndarray):
-        return columns[rows]
+        return columns.take(rows, 0)
     return type(columns)(*[_select_rows(getattr(columns, name), rows) for name in _names(type(columns))])
 
 
@@ -279,7 +279,7 @@ def finish_codes(constraints: RowConstraints, tokens: RowTokens, ids: np.ndarray
 def _bans(constraints: RowConstraints, tokens: RowTokens) -> Iterator[Banned]:
     """The bans of each kind: an end before the minimum length, forbidden sequences, repeated n-grams."""
     is_short = tokens.generated < constraints.min_length
-    if is_short.any():
+    if np.count_nonzero(is_short):
         yield _where(is_short[:, None] & (constraints.end >= 0), constraints.end)
     if constraints.forbidden.shape[1]:
         completed = _all_but_last_match(constraints.forbidden, tokens.ids)
@@ -315,6 +315,8 @@ def _all_but_last_match(patterns: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 def _is_in(ids: np.ndarray, lists: np.ndarray) -> np.ndarray:
     """R K: whether each id is in the list of its row."""
+    if lists.shape[1] == 1:
+        return ids == lists
     return (ids[:, :, None] == lists[:, None, :]).any(2)
 
 

@@ -205,7 +205,7 @@ def check_unused(stepper: Stepper) -> Stepper:
 
 def check_numbers(log_probabilities: np.ndarray) -> None:
     """Raise if a log-probability is NaN."""
-    if np.isnan(log_probabilities).any():
+    if np.count_nonzero(np.isnan(log_probabilities)):
         raise CheckpointError("the model gives NaN, so its weights are damaged; load another checkpoint")
 
 

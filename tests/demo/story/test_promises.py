@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import regard
 from regard.demo.lectures import LECTURES
 from regard.demo.story.promises import PROMISES, Verdict, counted, judge, translate
 from regard.demo.story.training import sentences_for
+from regard.engine.choice import active_engine
 from regard.inference.translator import Translator
 
 ANSWERS = [lecture.accepted[0] for lecture in LECTURES]
@@ -77,3 +79,15 @@ def test_a_model_that_knows_everything_is_judged_so(make_place, tmp_path):
     sentences = sentences_for(make_place(tmp_path))
     judged = judge(Parrot(sentences), sentences)
     assert (judged.exact_match, judged.lectures_right) == (1.0, judged.lectures_total)
+
+
+@pytest.mark.skipif(active_engine()[0] == "torch", reason="the native engine was not built")
+@pytest.mark.parametrize("beams", [1, 4])
+def test_int8_translates_at_least_99_percent_of_the_test_to_the_same_text(beams, built):
+    sources = [pair.source for pair in built.test]
+    plain, rounded = (
+        [found.text for found in regard.load("demo", dtype=dtype).translate(sources, beams=beams)]
+        for dtype in ("float32", "int8")
+    )
+    same = sum(one == other for one, other in zip(plain, rounded, strict=True))
+    assert same >= 0.99 * len(sources) >= 1000

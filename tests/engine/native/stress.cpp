@@ -144,7 +144,7 @@ struct Sequences {
         }
     }
 
-    std::vector<int32_t> ids, lengths;
+    std::vector<int64_t> ids, lengths;
 };
 
 void admit(Session* session, const Shape& shape, int rows, unsigned seed) {
@@ -160,24 +160,24 @@ std::vector<float> decode(RegardModel* model, const Shape& shape) {
     Session* session = nullptr;
     check(!regard_session_new(model, &session), "a session is made");
     std::vector<float> all;
-    std::vector<int32_t> next;
+    std::vector<int64_t> next;
     admit(session, shape, 7, 1);
     for (int turn = 0; turn < 20; ++turn) {
         if (turn == 8) admit(session, shape, 3, 2);
         const int rows = regard_session_rows(session), best = 4;
         next.resize(rows, 5);
         check(!regard_session_step(session, next.data(), rows, nullptr), "a step");
-        std::vector<int32_t> banned_rows(rows), banned_ids(rows, 3), ids(size_t(rows) * best);
+        std::vector<int64_t> banned_rows(rows), banned_ids(rows, 3), ids(size_t(rows) * best);
         for (int row = 0; row < rows; ++row) banned_rows[row] = row;
         std::vector<float> values(size_t(rows) * best);
-        check(!regard_session_choose(session, best, banned_rows.data(), banned_ids.data(), rows, ids.data(),
+        check(!regard_session_choose(session, rows, best, banned_rows.data(), banned_ids.data(), rows, ids.data(),
                                      values.data()),
               "a choice");
         all.insert(all.end(), values.begin(), values.end());
         std::vector<float> logits(size_t(rows) * shape.target_vocabulary), normalised(logits.size());
-        check(!regard_session_logits(session, nullptr, nullptr, 0, logits.data(), normalised.data()), "logits");
-        std::vector<int32_t> order(turn == 14 ? rows - 2 : rows);
-        for (size_t i = 0; i < order.size(); ++i) order[i] = int32_t((i * 5 + turn) % rows);
+        check(!regard_session_logits(session, rows, nullptr, nullptr, 0, logits.data(), normalised.data()), "logits");
+        std::vector<int64_t> order(turn == 14 ? rows - 2 : rows);
+        for (size_t i = 0; i < order.size(); ++i) order[i] = int64_t((i * 5 + turn) % rows);
         check(!regard_session_reorder(session, order.data(), int(order.size())), "an order");
         next.assign(order.size(), 0);
         for (size_t i = 0; i < order.size(); ++i) next[i] = ids[size_t(order[i]) * best + i % best];
@@ -227,7 +227,7 @@ void share_a_session() {
     check(!regard_session_new(model, &session), "a session is made");
     admit(session, shape, 4, 1);
     const auto step = [&] {
-        const std::vector<int32_t> ids(4, 1);
+        const std::vector<int64_t> ids(4, 1);
         for (int turn = 0; turn < 10; ++turn) check(!regard_session_step(session, ids.data(), 4, nullptr), "a step");
     };
     std::thread other(step);
@@ -269,8 +269,8 @@ void refuse_calls() {
     Session* session = nullptr;
     check(regard_session_new(nullptr, &session) && regard_session_new(model, nullptr), "null is refused");
     check(!regard_session_new(model, &session), "a session is made");
-    const int32_t ids[] = {1, 75, -1, 2}, one[] = {1}, four[] = {4}, negative[] = {-3}, none[] = {0}, three[] = {3};
-    int32_t chosen[8];
+    const int64_t ids[] = {1, 75, -1, 2}, one[] = {1}, four[] = {4}, negative[] = {-3}, none[] = {0}, three[] = {3};
+    int64_t chosen[8];
     float values[8];
     check(regard_session_admit(nullptr, 1, ids, one, 1, ids, one), "no session is refused");
     check(regard_session_admit(session, -1, ids, one, 1, ids, one), "a negative number of rows is refused");
@@ -284,20 +284,22 @@ void refuse_calls() {
     check(regard_session_admit(session, 1, ids, one, 1, ids, four), "an id of a source is refused");
     check(regard_session_rows(session) == 0 && regard_session_rows(nullptr) == 0, "nothing was admitted");
     check(!regard_session_admit(session, 1, ids, one, 1, ids, one), "a row is admitted");
-    check(regard_session_choose(session, 1, nullptr, nullptr, 0, chosen, values), "a choice before a step");
+    check(regard_session_choose(session, 1, 1, nullptr, nullptr, 0, chosen, values), "a choice before a step");
     check(regard_session_step(session, ids, 2, nullptr), "another number of ids is refused");
     check(regard_session_step(session, nullptr, 1, nullptr), "no ids are refused");
     check(regard_session_step(session, ids + 1, 1, nullptr), "an id above the vocabulary is refused");
     check(regard_session_step(session, ids + 2, 1, nullptr), "a negative id is refused");
     check(!regard_session_step(session, ids, 1, nullptr), "a step");
     for (int best : {0, -1, 76})
-        check(regard_session_choose(session, best, nullptr, nullptr, 0, chosen, values), "a number of best");
-    check(regard_session_choose(session, 1, nullptr, nullptr, 1, chosen, values), "no bans are refused");
-    check(regard_session_choose(session, 1, ids, ids, 1, chosen, values), "a ban of another row is refused");
-    check(regard_session_choose(session, 1, none, ids + 1, 1, chosen, values), "a ban outside is refused");
-    check(regard_session_choose(session, 1, none, none, -1, chosen, values), "a negative number is refused");
-    check(regard_session_choose(session, 1, nullptr, nullptr, 0, nullptr, values), "no place is refused");
-    check(regard_session_logits(session, nullptr, nullptr, 0, nullptr, nullptr), "no place is refused");
+        check(regard_session_choose(session, 1, best, nullptr, nullptr, 0, chosen, values), "a number of best");
+    check(regard_session_choose(session, 2, 1, nullptr, nullptr, 0, chosen, values), "another number of rows is refused");
+    check(regard_session_logits(session, 0, nullptr, nullptr, 0, values, values), "another number of rows is refused");
+    check(regard_session_choose(session, 1, 1, nullptr, nullptr, 1, chosen, values), "no bans are refused");
+    check(regard_session_choose(session, 1, 1, ids, ids, 1, chosen, values), "a ban of another row is refused");
+    check(regard_session_choose(session, 1, 1, none, ids + 1, 1, chosen, values), "a ban outside is refused");
+    check(regard_session_choose(session, 1, 1, none, none, -1, chosen, values), "a negative number is refused");
+    check(regard_session_choose(session, 1, 1, nullptr, nullptr, 0, nullptr, values), "no place is refused");
+    check(regard_session_logits(session, 1, nullptr, nullptr, 0, nullptr, nullptr), "no place is refused");
     check(regard_session_reorder(session, ids, 1) && regard_session_reorder(session, negative, 1), "rows");
     check(regard_session_reorder(session, nullptr, 1) && regard_session_reorder(session, none, -1), "an order");
     check(regard_session_encode(session, 1, ids, one, nullptr), "no place for vectors is refused");
@@ -310,8 +312,8 @@ void refuse_calls() {
     RegardModel* encoder = model_of(shape, 1, "");
     check(!regard_session_new(encoder, &session), "a session is made");
     const Sequences sources(1, 75, 1);
-    const std::vector<int32_t> many(61, 1);
-    const int32_t length[] = {61};
+    const std::vector<int64_t> many(61, 1);
+    const int64_t length[] = {61};
     std::vector<float> vectors(61 * 22);
     check(regard_session_encode(session, 1, many.data(), length, vectors.data()), "61 of 60 positions are refused");
     check(regard_session_admit(session, 1, ids, one, 0, nullptr, nullptr), "an encoder admits no row");
