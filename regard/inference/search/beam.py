@@ -226,7 +226,7 @@ class RunningRequests:
 
     @classmethod
     def of(cls, requests: Sequence[Request], first_id: int, stepper: Stepper) -> RunningRequests:
-        """Requests with consecutive ids. What follows from settings is computed once if requests share them."""
+        """Requests with consecutive ids. Settings that several share are evaluated once."""
         keys = [(id(request.settings), free_length(request, stepper)) for request in requests]
         examples = dict(zip(keys, requests, strict=True))
         kinds = concatenate_rows([cls.of_one(request, free) for (_, free), request in examples.items()])
