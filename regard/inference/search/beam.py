@@ -295,8 +295,8 @@ class Beam:
         groups = RunningRequests.of(requests, self._next_id, self._stepper)
         read_prefixes(requests, self._stepper)
         rows = [Hypotheses.of(request, running + i) for i, request in enumerate(requests)]
-        self._groups = concatenate_rows([self._groups, groups])
-        self._rows = concatenate_rows([self._rows, *rows])
+        self._groups = concatenate_rows([self._groups, groups] if running else [groups])
+        self._rows = concatenate_rows([self._rows, *rows] if running else rows)
         self._arrange_rows()
         request_ids = groups.request_id.tolist()
         self._finished |= dict(zip(request_ids, map(FinishedHypotheses, requests), strict=True))
@@ -401,7 +401,9 @@ class Beam:
         if not np.array_equal(parents, np.arange(self._stepper.rows)):
             self._stepper.reorder(parents)
         kept = rows if keep.all() else select_rows(rows, np.flatnonzero(keep))
-        if answers:
+        if len(answers) == len(is_over):  # nothing runs any more
+            self._groups, kept = _no_requests()
+        elif answers:
             group = (np.cumsum(~is_over) - 1)[kept.group]
             kept = replace(kept, tokens=kept.tokens.trimmed(), group=group)
             self._groups = trim_padding(select_rows(self._groups, np.flatnonzero(~is_over)))

@@ -89,6 +89,8 @@ def _select_rows(columns: Any, rows: np.ndarray) -> Any:
 
 def concatenate_rows(several: Sequence[Columns]) -> Columns:
     """The rows of several dataclasses of arrays; shorter arrays are padded on the left."""
+    if len(several) == 1:
+        return several[0]
     return _map_arrays(several, _concatenate)
 
 
