@@ -64,15 +64,23 @@ def markers(name: str) -> tuple[str, str]:
 
 def write_between(path: Path, name: str, text: str) -> None:
     """Replace what lies between the markers of a page."""
+    before, after = around_table(path, name)
+    begin, end = markers(name)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def around_table(path: Path, name: str) -> tuple[str, str]:
+    """What a page has before and after the markers of a table; raise if it has none."""
+    if not path.is_file():
+        raise RegardError(f"{path} is not a file; give a page with a table to replace")
     begin_line, end_line = markers(name)
-    page = path.read_text(encoding="utf-8")
-    before, begin, rest = page.partition(begin_line)
+    before, begin, rest = path.read_text(encoding="utf-8").partition(begin_line)
     _, end, after = rest.partition(end_line)
     if not begin or not end:
         raise RegardError(
             f"{path} has no lines {begin_line} and {end_line}; add them where the table belongs"
         )
-    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+    return before, after
 
 
 def _row(outcome: Outcome, bandwidth: float) -> str:

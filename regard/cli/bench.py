@@ -82,8 +82,10 @@ def decode(
     """Decoding and encoding, beside transformers, CTranslate2 and onnxruntime."""
     from regard.bench.decode import temporary_bench
     from regard.bench.report import bandwidth_shares, read_bandwidth
-    from regard.bench.table import decode_table, write_between
+    from regard.bench.table import around_table, decode_table, write_between
 
+    if write is not None:
+        around_table(write, "decode")  # a wrong page is found before anything is measured
     count = _set_threads(threads)
     bandwidth, outcomes = read_bandwidth(), []
     with temporary_bench(count, engine, shorten) as decoding:
@@ -106,8 +108,10 @@ def serve(
 ) -> None:
     """Requests per second and latencies of the HTTP service, beside servers of other libraries."""
     from regard.bench.serve import CASES, format_outcome, run_case, temporary_folder
-    from regard.bench.table import serve_table, write_between
+    from regard.bench.table import around_table, serve_table, write_between
 
+    if write is not None:
+        around_table(write, "serve")
     names, outcomes = case or list(CASES), []
     for name in names:
         CASES.find(name)

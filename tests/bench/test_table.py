@@ -7,6 +7,7 @@ import pytest
 from regard.bench.interleaved import OURS, Case, Implementation, Outcome
 from regard.bench.report import bandwidth_shares
 from regard.bench.table import decode_table, markers, serve_table, write_between
+from regard.cli.app import run
 from regard.errors import RegardError
 
 
@@ -67,3 +68,9 @@ def test_only_what_lies_between_the_markers_is_replaced(tmp_path):
     page.write_text("nothing", encoding="utf-8")
     with pytest.raises(RegardError, match=r"page\.md has no lines"):
         write_between(page, "decode", "new")
+
+
+def test_a_page_that_is_not_there_is_found_before_anything_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("regard.bench.report.read_bandwidth", lambda: pytest.fail("it was measured"))
+    assert run(["bench", "decode", "--write", str(tmp_path / "page.md")]) == 1
+    assert "page.md is not a file" in capsys.readouterr().err

@@ -219,19 +219,30 @@ void run_all(const char* level) {
         }
 }
 
-// Two threads that use one session take turns; results are undefined, memory is not.
+// Two threads that use one session take turns; results are undefined, memory is not. One of them changes the number
+// of rows, so that the other's call for the rows it has made room for may be refused.
 void share_a_session() {
     const Shape shape = shape_of(1, false);
     RegardModel* model = model_of(shape, 2, "");
     Session* session = nullptr;
     check(!regard_session_new(model, &session), "a session is made");
     admit(session, shape, 4, 1);
-    const auto step = [&] {
-        const std::vector<int64_t> ids(4, 1);
-        for (int turn = 0; turn < 10; ++turn) check(!regard_session_step(session, ids.data(), 4, nullptr), "a step");
-    };
-    std::thread other(step);
-    step();
+    std::thread other([&] {
+        for (int turn = 0; turn < 30; ++turn) {
+            const int rows = regard_session_rows(session);
+            std::vector<int64_t> chosen(rows);
+            std::vector<float> values(rows);
+            regard_session_choose(session, rows, 1, nullptr, nullptr, 0, chosen.data(), values.data());
+            regard_session_step(session, std::vector<int64_t>(rows, 1).data(), rows, nullptr);
+        }
+    });
+    for (int turn = 0; turn < 30; ++turn) {
+        admit(session, shape, 1 + turn % 3, 1);
+        const int rows = regard_session_rows(session);
+        check(!regard_session_step(session, std::vector<int64_t>(rows, 1).data(), rows, nullptr), "a step");
+        const std::vector<int64_t> first{0, 1};
+        if (turn % 4 == 3) check(!regard_session_reorder(session, first.data(), 2), "rows leave");
+    }
     other.join();
     regard_session_delete(session);
     regard_model_delete(model);
