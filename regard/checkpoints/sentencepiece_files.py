@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from unicodedata import is_normalized
 
 import numpy as np
 import tokenizers
@@ -27,6 +28,7 @@ NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # kinds of pieces
 UNKNOWN_PENALTY = 10.0  # an unknown character scores so much less than the worst piece, as in SentencePiece
 _SPECIAL = re.compile(r"</?\w+>")
 UNKNOWN_RUN = "\ue000"  # of no piece: a run of unknown characters is one unknown piece, as in SentencePiece
+_SPACES = (("^ +| +$", ""), (" {2,}", " "))  # only U+0020: other spaces are characters
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -56,9 +58,9 @@ def unigram_tokenizer(files: FolderFiles, name: str, ids: Mapping[str, int]) -> 
     languages = [piece for piece in pieces if piece.startswith(">>") and piece.endswith("<<")]
     with as_data_error(f"{files.folder / name} is not a valid tokenizer"):
         inner = tokenizers.Tokenizer(models.Unigram(scored, ids[model.unknown]))
-        steps: list[Any] = [normalizers.Precompiled(model.character_map)] if model.character_map else []
+        steps = _mapping(model)
         if model.joins_spaces:
-            steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+            steps += [normalizers.Replace(Regex(pattern), to) for pattern, to in _SPACES]
         known = "".join(map(re.escape, sorted({" ", *"".join(model.scores)})))
         steps.append(normalizers.Replace(Regex(f"[^{known}]{{2,}}"), UNKNOWN_RUN))
         inner.normalizer = normalizers.Sequence(steps)
@@ -70,6 +72,19 @@ def unigram_tokenizer(files: FolderFiles, name: str, ids: Mapping[str, int]) -> 
         inner.decoder = decoders.Metaspace(prepend_scheme=space)
         inner.add_tokens([AddedToken(piece, normalized=False) for piece in languages])
     return parse_tokenizer(json.loads(inner.to_str()), str(files.folder / name))
+
+
+def _mapping(model: PieceModel) -> list[Any]:
+    """The character map, between two compositions where all pieces are composed.
+
+    SentencePiece maps the longest sequence of characters, such as a letter with two accents to one letter.
+    The map of the tokenizers library alone would drop the second accent.
+    """
+    if not model.character_map:
+        return []
+    mapped = normalizers.Precompiled(model.character_map)
+    is_composed = all(is_normalized("NFC", piece) for piece in model.scores)
+    return [normalizers.NFC(), mapped, normalizers.NFC()] if is_composed else [mapped]
 
 
 def read_pieces(files: FolderFiles, name: str) -> PieceModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 
@@ -80,6 +81,7 @@ def test_pieces_and_rules_are_read(folder) -> None:
         ("the<pad>", ["▁the", "<unk>"]),  # a special token in a text is text
         (">>fra<< the", [">>fra<<", "▁the"]),
         ("chat", ["▁chat"]),
+        (" \tthe ", ["▁", "<unk>", "th", "e"]),  # a tab is a character, as in SentencePiece
     ],
 )
 def test_the_best_segmentation_has_the_ids_of_the_table(folder, text, tokens) -> None:
@@ -87,14 +89,18 @@ def test_the_best_segmentation_has_the_ids_of_the_table(folder, text, tokens) ->
     assert inner.encode(text, add_special_tokens=False).ids == [IDS[token] for token in tokens]
 
 
+COMPOSED = ["Tiếng Việt rất đẹp", "한국어를 공부", "L'été à Noël", "ガギグ パン"]
+DECOMPOSED = [*(normalize("NFD", text) for text in COMPOSED), "ｶﾞｷﾞｸﾞ ﾊﾟﾝ", "\ta \u3000b\t "]
+
+
 @pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses:UserWarning")
 def test_ids_are_those_of_transformers(tmp_path) -> None:
     trainer = pytest.importorskip("sentencepiece", reason="needs sentencepiece").SentencePieceTrainer
     transformers = pytest.importorskip("transformers")
-    for name, texts in ((SOURCE, TEXTS), (TARGET, TEXTS[2:])):
+    for name, texts in ((SOURCE, TEXTS + COMPOSED), (TARGET, TEXTS[2:])):
         trainer.train(
-            sentence_iterator=iter(texts * 9), model_prefix=str(tmp_path / name), vocab_size=120, bos_id=-1,
-            model_type="unigram", character_coverage=0.98, hard_vocab_limit=False, minloglevel=2,
+            sentence_iterator=iter(texts * 9), model_prefix=str(tmp_path / name), vocab_size=160, bos_id=-1,
+            model_type="unigram", character_coverage=0.99, hard_vocab_limit=False, minloglevel=2,
         )  # fmt: skip
         (tmp_path / f"{name}.model").rename(tmp_path / name)
     scores = [read_pieces(FolderFiles(tmp_path), name).scores for name in (SOURCE, TARGET)]
@@ -105,7 +111,7 @@ def test_ids_are_those_of_transformers(tmp_path) -> None:
     (tmp_path / "tokenizer_config.json").write_text(settings, encoding="utf-8")
     theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
     ours = unigram_tokenizer(FolderFiles(tmp_path), SOURCE, ids)
-    for text in [*strings(200), ">>fra<< the animal", "жж Жab", "", "  ", "▁a"]:
+    for text in [*strings(200), *COMPOSED, *DECOMPOSED, ">>fra<< the animal", "жж Жab", "", "  ", "▁a"]:
         expected = theirs(text, add_special_tokens=False)["input_ids"]
         assert ours.encode(text, add_special_tokens=False).ids == expected, text
 
