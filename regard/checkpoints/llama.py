@@ -16,7 +16,8 @@ from regard.model.config import ModelConfig, RotaryScaling
 
 TITLE = "Llama"
 ARCHITECTURES = {"LlamaForCausalLM": "words", "LlamaModel": "words"}
-SCALINGS = {"default": None, "linear": "linear", "llama3": "llama3"}
+# Dynamic scaling begins beyond max_position_embeddings, which is the context here.
+SCALINGS = {"default": None, "dynamic": None, "linear": "linear", "llama3": "llama3"}
 
 ROTARY = ("rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
           "original_max_position_embeddings")  # fmt: skip
@@ -87,6 +88,8 @@ def read_decoder(theirs: ForeignConfig) -> ModelConfig:
 def _scaling(rotary: ForeignConfig, context: int) -> RotaryScaling | None:
     kind = rotary.choice("rope_type" if rotary.has("rope_type") else "type", SCALINGS, "default")
     if kind is None:
+        if rotary.size("original_max_position_embeddings", context) != context:
+            raise rotary.error("original_max_position_embeddings", f"is not supported; it must be {context}")
         return None
     if kind == "linear":
         return RotaryScaling(kind=kind, factor=rotary.number("factor"))

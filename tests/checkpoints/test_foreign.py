@@ -92,6 +92,11 @@ def weight_names(name: str, values: Any) -> list[WeightNames]:
         ("llama", dict(head_dim=3), r"key width \(3\) must be even"),
         ("llama", dict(hidden_act="gelu_new"), r"hidden_act \('gelu_new'\)"),
         ("llama", dict(rope_scaling=dict(type="yarn", factor=2.0)), r"type \('yarn'\)"),
+        (
+            "llama",
+            dict(rope_scaling=dict(type="dynamic", factor=2.0, original_max_position_embeddings=8)),
+            r"original_max_position_embeddings \(8\)",
+        ),
         ("llama", dict(rope_scaling=dict(type="linear")), r"factor is missing"),
         ("llama", dict(rope_scaling=[1]), r"rope_scaling \(\[1\]\) must be a table"),
         ("llama", dict(rope_scaling=dict(type="linear", factor=float("inf"))), r"factor \(inf\)"),

@@ -108,6 +108,7 @@ CASES = [
         linear=dict(rope_parameters=dict(rope_type="linear", factor=4.0, rope_theta=500.0)),
         llama3=dict(rope_parameters=dict(LLAMA3, rope_theta=100.0), max_position_embeddings=64, head_dim=8),
         older=dict(rope_theta=500.0, rope_scaling=dict(type="linear", factor=2.0)),
+        dynamic=dict(rope_parameters=dict(rope_type="dynamic", factor=4.0, rope_theta=500.0)),
     ),
     *cases("MistralForCausalLM", "MistralConfig", dict(LLAMA, sliding_window=None)),
     *cases("Qwen2ForCausalLM", "Qwen2Config", LLAMA, tied=dict(tie_word_embeddings=True)),
