@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,10 @@ from regard.opener import read_regular
 
 LARGEST_FILE = 1 << 26
 LARGEST_ID = 1 << 24
+_INSERTED = ("content", "prepend")  # texts that a step of a pipeline inserts
 _PIPELINE = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
 _PROBE = "It's 1 test."
+LARGEST_GROWTH = 1000  # times that normalisation or decoding may lengthen a text; published ones reach 33
 
 
 def open_tokenizer(path: Path) -> tokenizers.Tokenizer:
@@ -34,6 +37,11 @@ def parse_tokenizer(content: dict[str, Any], name: str) -> tokenizers.Tokenizer:
                 raise DataError(
                     f"{name}: the pattern {pattern[:60]!r} can take exponential time; use another tokenizer"
                 )
+        if _growth(content.get(part)) > LARGEST_GROWTH:
+            raise DataError(
+                f"{name}: its {part} can make a text over {LARGEST_GROWTH:,} times as long; "
+                "use another tokenizer"
+            )
     with _quiet_panics(), as_data_error(f"{name} is not a valid tokenizer"):
         inner = tokenizers.Tokenizer.from_str(json.dumps(content))
         # A file may configure truncation and padding, which would change the ids of a text.
@@ -62,16 +70,41 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _patterns(part: Any) -> Iterator[str]:
     """All regular expressions in a part of the pipeline, at any depth."""
+    for value in _tables(part):
+        if isinstance(value.get("Regex"), str):
+            yield value["Regex"]
+
+
+def _tables(part: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a part of the pipeline, at any depth."""
     stack = [part]
     while stack:
         value = stack.pop()
         if isinstance(value, dict):
-            pattern = value.get("Regex")
-            if isinstance(pattern, str):
-                yield pattern
+            yield value
             stack.extend(value.values())
         elif isinstance(value, list):
             stack.extend(value)
+
+
+def _growth(part: Any) -> int:
+    """How many times as long a text of one character can become in a part of the pipeline, at most."""
+    growth = 1
+    for step in _tables(part):
+        if growth <= LARGEST_GROWTH:
+            growth *= max([1, *(len(step[key]) for key in _INSERTED if isinstance(step.get(key), str))])
+            growth *= _longest_mapped(step.get("precompiled_charsmap"))
+    return growth
+
+
+def _longest_mapped(character_map: Any) -> int:
+    """The length of the longest text in a character map: a trie with its size, then texts that end in 0."""
+    try:
+        raw = b64decode(character_map)
+    except (TypeError, ValueError):
+        return 1  # there is none, or the library refuses it
+    texts = raw[4 + int.from_bytes(raw[:4], "little") :]
+    return max(1, *map(len, texts.split(b"\0")))
 
 
 def backtracks_badly(pattern: str) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
+from base64 import b64encode
+from typing import Any
 
 import pytest
 
@@ -27,6 +30,16 @@ def split(pattern: str) -> dict:
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
+def replace(text: str, content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": {"String": text}, "content": content}
+
+
+def long_character_map() -> str:
+    """A map in which the text of a character has 2,000 bytes."""
+    trie = struct.pack("<I", 1024) + bytes(1024)
+    return b64encode(trie + b"a" * 2000 + b"\0").decode()
+
+
 BROKEN_PARTS = {
     "panic": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
     "panic in use": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
@@ -39,6 +52,16 @@ BROKEN_PARTS = {
     "no unknown": {"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "u"}},
     "types": {"added_tokens": 5},
     "foreign key": {"auto_map": {"AutoTokenizer": "evil.py"}},
+}
+GROWING = {
+    "a letter becomes a thousand, four times": {
+        "normalizer": {"type": "Sequence", "normalizers": [replace("l", "l" * 1000)] * 4}
+    },
+    "a long prefix": {"normalizer": {"type": "Prepend", "prepend": "a" * 10_000}},
+    "a long text in a character map": {
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": long_character_map()}
+    },
+    "decoding that repeats": {"decoder": {"type": "Sequence", "decoders": [replace("l", "l" * 1000)] * 4}},
 }
 BROKEN_FILES = {
     "empty": b"",
@@ -64,6 +87,14 @@ def test_a_malformed_file_is_one_line_and_the_process_lives(bpe, tmp_path, capfd
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_a_file_that_makes_a_text_huge_is_refused(bpe, tmp_path, name):
+    whole = json.loads(bpe.to_json())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(whole | GROWING[name]), encoding="utf-8")
+    with pytest.raises(DataError, match="can make a text over 1,000 times as long"):
+        Tokenizer.load(tmp_path / "tokenizer.json")
 
 
 def test_a_missing_or_huge_file_is_told_before_it_is_read(bpe, tmp_path, monkeypatch):
