@@ -126,9 +126,9 @@ def _wrong_call(error: typer.TyperException) -> str:
 def _report(message: str, code: int) -> int:
     with suppress(OSError):  # a terminal that was closed; the exit code still says it
         number = ranks.world().rank
-        print(
-            f"error of process {number}:" if number else "error:", " ".join(message.split()), file=sys.stderr
-        )
+        # What a file of unknown origin says must not control the terminal.
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(message.split()))
+        print(f"error of process {number}:" if number else "error:", line, file=sys.stderr)
     return code
 
 

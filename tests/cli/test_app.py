@@ -83,6 +83,7 @@ def test_a_wrong_call_is_one_line_and_exits_2(capsys, arguments, line):
     [
         (SettingError("heads (7) must divide 512;\n try 8"), 2, "heads (7) must divide 512; try 8"),
         (DataError("line 3 is empty"), 1, "line 3 is empty"),
+        (DataError("a\x1b[31m b\x07 é"), 1, "a\\x1b[31m b\\x07 é"),  # no control of the terminal
         (FileNotFoundError(2, "No such file or directory", "a.txt"), 1, "a.txt: No such file or directory"),
     ],
 )
