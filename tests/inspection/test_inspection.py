@@ -142,7 +142,8 @@ def test_where_the_weights_alone_fit_one_pass_records_them(words, monkeypatch):
     whole = inspected(words)
     ids = [whole.source.ids, whole.target.ids]
     weights = [name for name in whole.recording.names if name.endswith(".weights")]
-    held = sum(whole.recording[name].nbytes for name in weights)
+    vectors = [name for name in whole.recording.names if name.endswith(".around_feed_forward.after")]
+    held = sum(whole.recording[name].nbytes for name in [*weights, *vectors])
     passes = []
     monkeypatch.setattr(
         Recording, "run", lambda self, only, real=Recording.run: passes.append(only) or real(self, only)
@@ -151,8 +152,8 @@ def test_where_the_weights_alone_fit_one_pass_records_them(words, monkeypatch):
     assert some.holds_weights
     assert whole.recording.holds_weights
     masks = [name for name in whole.recording.names if name.endswith(".mask")]
-    assert all(torch.equal(some[name], whole.recording[name]) for name in [*weights, *masks])
-    assert len(passes) == 1
+    assert all(torch.equal(some[name], whole.recording[name]) for name in [*weights, *masks, *vectors])
+    assert len(passes) == 1  # the logit lens reads the vectors of every layer
     assert torch.equal(some["encoder.1.attention.scores"], whole.recording["encoder.1.attention.scores"])
     assert len(passes) == 2
     assert not Recording(whole.model, ids, budget=held - 1).holds_weights

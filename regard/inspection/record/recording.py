@@ -20,7 +20,8 @@ from regard.model.watch import Replacement, Seen, watch, watchable
 
 BUDGET = 1 << 28  # bytes that a recording may hold
 TENSOR_OVERHEAD = 512  # bytes of a tensor beside its numbers, with Python's and torch's objects
-MAPS = (".weights", ".mask")  # endings of the values that attention maps are drawn from
+# Endings of the values of every layer that views ask for at once: attention maps, and the logit lens.
+MAPS = (".weights", ".mask", ".around_feed_forward.after")
 
 
 class Recording:
@@ -40,7 +41,7 @@ class Recording:
         self._ids = [torch.as_tensor(row, device=device)[None] for row in ids]
         self._names = watchable(model)
         self._parts: dict[str, dict[str, Tensor]] = {}
-        # The weights and masks of every layer, if they fit and the rest does not.
+        # The weights, masks and output vectors of every layer, if they fit and the rest does not.
         self._weights: dict[str, Tensor] = {}
         self._held_bytes: int | None = None  # not counted yet
         self._lock = Lock()
@@ -147,12 +148,15 @@ class Recording:
         self._held_bytes = None
 
     def _size_of_weights(self) -> int:
-        """Bytes of the attention weights of every layer."""
+        """Bytes of the attention weights and of the output vectors of every layer."""
         sides = {"source": self._ids[0].shape[1], "target": self._ids[-1].shape[1]}
         config = self.model.config
         layers = {"encoder": config.layers, "decoder": config.decoder_layers or config.layers}
         return sum(
-            4 * config.heads * layers.get(kind, layers["decoder"]) * sides[queries] * sides[keys]
+            4
+            * layers.get(kind, layers["decoder"])
+            * sides[queries]
+            * (config.heads * sides[keys] + (config.width if kind in layers else 0))
             for kind, (queries, keys) in kinds_of(self.model).items()
         )
 
