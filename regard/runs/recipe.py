@@ -283,8 +283,9 @@ def _remove_size(values: dict[str, Any], given: dict[str, Any]) -> None:
 
 def _with_fitting_size(values: dict[str, Any], given: frozenset[str]) -> dict[str, Any]:
     """With `minutes` and some numbers of a size given: others that fit them, since all are chosen later."""
-    pairs = ((name, *name.split(".")) for name in given if name in _SIZING)
-    known, names = {name: values[table][key] for name, table, key in pairs}, names_of(values)
+    names = names_of(values)  # a change may have removed some that the file gives
+    pairs = ((name, *name.split(".")) for name in given & names if name in _SIZING)
+    known = {name: values[table][key] for name, table, key in pairs}
     if not known or "training.minutes" not in names or names & {"model.size", "model.init_from"}:
         return values
     if any(type(value) is not int or value < 1 for value in known.values()):

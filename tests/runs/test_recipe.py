@@ -160,6 +160,15 @@ def test_a_model_to_start_from_takes_the_place_of_the_shape():
         read_recipe("classification", ["model.init_from=a/folder", "model.layers=3"])
 
 
+def test_a_model_to_start_from_takes_the_place_of_the_shape_in_a_file_of_ones_own(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text('task = "translation"\n[model]\nlayers = 1\nwidth = 16\nheads = 2\ndropout = 0.2\n')
+    recipe = Recipe.load(file, {"model": {"init_from": "a/folder"}})
+    assert recipe.model == {"init_from": "a/folder", "dropout": 0.2}
+    with pytest.raises(SettingError, match=r"\[model\] must be a table"):
+        Recipe.load(file, {"model": 3})
+
+
 def test_a_run_made_shorter_than_its_warm_up_warms_up_sooner():
     assert read_recipe("translation", ["training.steps=200"]).schedule.warmup_steps == 20
     assert read_recipe("translation", ["training.steps=2000"]).schedule.warmup_steps == 400
