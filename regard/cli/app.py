@@ -106,7 +106,9 @@ def _is_reported_by_first(error: RegardError) -> bool:
 
 def main() -> NoReturn:
     """Be the `regard` command."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # Windows has no SIGHUP
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     if ranks.world().rank:  # of the processes of torchrun only the first prints
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed is None

@@ -131,13 +131,16 @@ app.main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process without asking it")
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("sent", "code"), [("SIGTERM", 143), ("SIGINT", 130), ("SIGHUP", 129)])
 def test_a_signal_ends_the_command_quietly(sent, code):
+    sent = getattr(signal, sent)
+    before = signal.signal(sent, signal.default_int_handler)  # under nohup the program would inherit "ignore"
     with start("print('ready', flush=True); time.sleep(60)") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(sent)
         assert process.communicate(timeout=30) == ("", "")
+    signal.signal(sent, before)
     assert process.returncode == code
 
 

@@ -154,6 +154,29 @@ def test_each_epoch_masks_other_tokens(bpe):
     assert not np.array_equal(first.chosen, other.chosen)
 
 
+class Changing(Sequences):
+    """Sequences of one token, which is another one in each epoch, as an augmentation may change it."""
+
+    def take(self, examples, epoch):
+        return [ids + epoch for ids in super().take(examples, epoch)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [("parallel", "source"), ("labelled", "input"), ("masked", "output")]
+)
+def test_every_epoch_takes_its_own_version_of_the_texts(bpe, kind, field):
+    text = Changing.of([[40]] * 20)
+    data = Data({"source": text, "target": text, "text": text, "label": Sequences.of([[0]] * 20)})
+    both = Tokenizers.joint(bpe) if kind == "parallel" else bpe
+    source = {"parallel": parallel_batches, "labelled": labelled_batches, "masked": masked_batches}[kind](
+        data, both
+    )
+    for epoch in range(3):
+        [batch] = source
+        drawn = set(np.ravel(getattr(batch, field)).tolist())
+        assert drawn & {40, 41, 42} == {40 + epoch}
+
+
 def test_batches_are_not_in_order_of_length():
     sides = np.random.default_rng(0).integers(1, 60, (2, 3000))
     sampler = sample_by_length(sides, 512, seed=1, epoch=0)
