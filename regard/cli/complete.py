@@ -6,22 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.lines import Lines, as_json, parts_named
-from regard.cli.options import (
-    Ablate,
-    AsJson,
-    Device,
-    Dtype,
-    Engine,
-    File,
-    Forbid,
-    Model,
-    NoRepeatNgramSize,
-    Out,
-    Text,
-    Threads,
-    Window,
-)
+from regard.cli.lines import as_json, parts_named
+from regard.cli.options import Ablate, Forbid, Model, NoRepeatNgramSize, Text, Use, with_use
 
 commands = typer.Typer()
 
@@ -34,6 +20,7 @@ Examples:
 
 
 @commands.command(epilog=EXAMPLES)
+@with_use
 def complete(
     model: Model,
     text: Text = None,
@@ -61,28 +48,20 @@ def complete(
     no_repeat_ngram_size: NoRepeatNgramSize = None,
     echo: Annotated[bool, typer.Option("--echo", help="Print the prompt too; --json always has it.")] = False,
     ablate: Ablate = None,
-    file: File = None,
-    out: Out = None,
-    window: Window = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    threads: Threads = None,
-    engine: Engine = None,
-    json: AsJson = False,
+    *,
+    use: Use,
 ) -> None:
     """Continue a text or lines; the text streams."""
-    lines = Lines(text, file, out, window)
-    from regard.inference.loading import LoadOptions, load_for
-
-    writer = load_for("complete", model, LoadOptions(engine, threads, device, dtype))
+    lines = use.lines(text)
+    writer = use.load("complete", model)
     options: dict[str, Any] = dict(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
         max_tokens=max_tokens, min_tokens=min_tokens, seed=seed, stop=stop or (), forbidden=forbid or (),
         no_repeat_ngram_size=no_repeat_ngram_size, ablate=parts_named(ablate),
     )  # fmt: skip
-    if lines.text is not None and not json:
+    if lines.text is not None and not use.json:
         lines.print_stream(writer.stream(lines.text, **options), lines.text if echo else "")
     else:
         completions = writer.complete(lines.texts, **options, window=lines.window)
-        columns = as_json if json else lambda completion: [completion.prompt * echo + completion.text]
+        columns = as_json if use.json else lambda completion: [completion.prompt * echo + completion.text]
         lines.answer(completions, columns)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.cli.lines import Lines
+    from regard.inference.loading import LoadOptions
 
 
 def folder_of(model: str | None) -> str | None:
@@ -95,3 +103,51 @@ Truncate = Annotated[
     bool, typer.Option("--truncate", help="Read only the beginning of a text that is too long.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+
+
+@dataclass(frozen=True)
+class Use:
+    """The options that all commands which answer lines share: what is read and written, and what computes."""
+
+    file: File = None
+    out: Out = None
+    window: Window = None
+    device: Device = "cpu"
+    dtype: Dtype = None
+    threads: Threads = None
+    engine: Engine = None
+    json: AsJson = False
+
+    def lines(self, text: str | None) -> Lines:
+        """What the command reads and answers."""
+        from regard.cli.lines import Lines
+
+        return Lines(text, self.file, self.out, self.window)
+
+    @property
+    def loading(self) -> LoadOptions:
+        """How the model is loaded."""
+        from regard.inference.loading import LoadOptions
+
+        return LoadOptions(self.engine, self.threads, self.device, self.dtype)
+
+    def load(self, command: str, model: str) -> Any:
+        """The model, of the family that the command needs."""
+        from regard.inference.loading import load_for
+
+        return load_for(command, model, self.loading)
+
+
+def with_use(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each field of Use in place of its parameter `use`."""
+    own, shared = (inspect.signature(made, eval_str=True).parameters for made in (command, Use))
+
+    @functools.wraps(command)
+    def with_options(**values: Any) -> None:
+        use = Use(**{name: values.pop(name) for name in shared})
+        command(**values, use=use)
+
+    parameters = [parameter for name, parameter in own.items() if name != "use"] + [*shared.values()]
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_options

@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import Lines, as_json
-from regard.cli.options import (
-    AsJson,
-    Device,
-    Dtype,
-    Engine,
-    File,
-    Model,
-    Out,
-    Text,
-    Threads,
-    Truncate,
-    Window,
-)
+from regard.cli.lines import as_json
+from regard.cli.options import Model, Text, Truncate, Use, with_use
 
 if TYPE_CHECKING:
     from regard.inference.reader import Classified, Filled
@@ -46,28 +34,22 @@ Examples:
 
 
 @commands.command(epilog=FILL)
+@with_use
 def fill(
     model: Model,
     text: Text = None,
     top: Annotated[int, typer.Option(help="Words shown per mask.")] = 5,
-    file: File = None,
-    out: Out = None,
-    window: Window = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    threads: Threads = None,
-    engine: Engine = None,
-    json: AsJson = False,
+    *,
+    use: Use,
 ) -> None:
     """Fill the masks of a text, written [MASK]."""
-    lines = Lines(text, file, out, window)
-    from regard.inference.loading import LoadOptions, load_for
-
-    reader = load_for("fill", model, LoadOptions(engine, threads, device, dtype))
-    lines.answer(reader.fill(lines.texts, top=top, window=lines.window), as_json if json else _masks)
+    lines = use.lines(text)
+    reader = use.load("fill", model)
+    lines.answer(reader.fill(lines.texts, top=top, window=lines.window), as_json if use.json else _masks)
 
 
 @commands.command(epilog=CLASSIFY)
+@with_use
 def classify(
     model: Model,
     text: Text = None,
@@ -76,29 +58,26 @@ def classify(
         typer.Option(metavar="FILE", help="A picture, for a model of images.", show_default=False),
     ] = None,
     truncate: Truncate = False,
-    file: File = None,
-    out: Out = None,
-    window: Window = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    threads: Threads = None,
-    engine: Engine = None,
-    json: AsJson = False,
+    *,
+    use: Use,
 ) -> None:
     """Classify a text, lines or a picture."""
-    lines = Lines(text if image is None else str(image), file, out, window)
-    from regard.inference.loading import LoadOptions, load_for, load_images
-
+    lines = use.lines(text if image is None else str(image))
     if image is not None:
-        classifier = load_images(model, LoadOptions(threads=threads, device=device, dtype=dtype))
-        lines.answer(classifier.classify(image), as_json if json else _label)
+        from regard.errors import UsageError
+        from regard.inference.loading import load_images
+
+        if truncate:
+            raise UsageError("--truncate is for texts; leave it out with --image")
+        lines.answer(load_images(model, use.loading).classify(image), as_json if use.json else _label)
         return
-    reader = load_for("classify", model, LoadOptions(engine, threads, device, dtype))
+    reader = use.load("classify", model)
     classified = reader.classify(lines.texts, truncate=truncate, window=lines.window)
-    lines.answer(classified, as_json if json else _label)
+    lines.answer(classified, as_json if use.json else _label)
 
 
 @commands.command(epilog=EMBED)
+@with_use
 def embed(
     model: Model,
     text: Text = None,
@@ -117,34 +96,27 @@ def embed(
         ),
     ] = None,
     truncate: Truncate = False,
-    file: File = None,
-    out: Out = None,
-    window: Window = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    threads: Threads = None,
-    engine: Engine = None,
-    json: AsJson = False,
+    *,
+    use: Use,
 ) -> None:
     """Turn a text or lines into vectors.
 
     If the name of --out ends in .npy, it is written as a numpy array.
     """
-    lines = Lines(text, file, out, window)
-    from regard.errors import UsageError
-    from regard.inference.loading import LoadOptions, load_for
+    lines = use.lines(text)
+    as_array = use.out is not None and use.out.suffix == ".npy"
+    if as_array and use.json:
+        from regard.errors import UsageError
 
-    as_array = out is not None and out.suffix == ".npy"
-    if as_array and json:
-        raise UsageError(f"--out ({out}) is an array and --json is text; leave one of them out")
-    reader = load_for("embed", model, LoadOptions(engine, threads, device, dtype))
+        raise UsageError(f"--out ({use.out}) is an array and --json is text; leave one of them out")
+    reader = use.load("embed", model)
     vectors = reader.embed(
         lines.texts, pooling=pooling, normalise=normalise, truncate=truncate, window=lines.window
     )
     if as_array:
         lines.save(vectors, reader.config.width)
     else:
-        lines.answer(vectors, _numbers_as_json if json else _numbers)
+        lines.answer(vectors, _numbers_as_json if use.json else _numbers)
 
 
 def _masks(filled: Filled) -> list[str]:

@@ -6,23 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.lines import Lines, as_json, parts_named
+from regard.cli.lines import as_json, parts_named
 from regard.cli.options import (
     Ablate,
-    AsJson,
     ChannelWeight,
     DatastoreFolder,
-    Device,
-    Dtype,
-    Engine,
-    File,
     Forbid,
     Model,
     NoRepeatNgramSize,
-    Out,
     Text,
-    Threads,
-    Window,
+    Use,
+    with_use,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +38,7 @@ Examples:
 
 
 @commands.command(epilog=EXAMPLES)
+@with_use
 def translate(
     model: Model,
     text: Text = None,
@@ -63,20 +58,12 @@ def translate(
     split: Annotated[str, typer.Option(help="For a text that is too long: error or sentences.")] = "error",
     align: Annotated[bool, typer.Option("--align", help="Add target-source pairs of tokens.")] = False,
     ablate: Ablate = None,
-    file: File = None,
-    out: Out = None,
-    window: Window = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    threads: Threads = None,
-    engine: Engine = None,
-    json: AsJson = False,
+    *,
+    use: Use,
 ) -> None:
     """Translate a text or lines."""
-    lines = Lines(text, file, out, window)
-    from regard.inference.loading import LoadOptions, load_for
-
-    translator = load_for("translate", model, LoadOptions(engine, threads, device, dtype))
+    lines = use.lines(text)
+    translator = use.load("translate", model)
     parts = parts_named(ablate)
     translations = translator.translate(
         lines.texts,
@@ -92,11 +79,13 @@ def translate(
         split=split,
         alignment=align,
         rescorer=_noisy_channel(translator, channel_weight, parts),
-        blend=_datastore(datastore, device),
+        blend=_datastore(datastore, use.device),
         ablate=parts,
         window=lines.window,
     )
-    lines.answer(translations, as_json if json else lambda translation: _columns(translation, n_best, align))
+    lines.answer(
+        translations, as_json if use.json else lambda translation: _columns(translation, n_best, align)
+    )
 
 
 def _noisy_channel(translator: Translator, weight: float, ablate: list[Part]) -> NoisyChannel | None:

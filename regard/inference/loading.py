@@ -102,6 +102,8 @@ def load_images(path: str | Path, options: LoadOptions = DEFAULTS) -> ImageClass
     if "image" not in folder.extra:
         raise _cannot("classify images", path, folder.config)
     settings, options = _extra_settings(folder, "image", ImageSettings), options.resolved()
+    if options.engine not in (None, "torch"):
+        raise SettingError(f"engine ({options.engine}) is not for models of images; leave it out")
     if options.on_cpu and options.dtype not in (None, "float32"):
         raise SettingError(f"dtype ({options.dtype}) is not for models of images on a cpu; leave it out")
     model: Any = _placed(folder, options)

@@ -66,6 +66,8 @@ def test_the_command(theirs, tmp_path, capsys) -> None:
     label, probability = capsys.readouterr().out.split()
     assert label in LABELS.values()
     assert 0 < float(probability) <= 1
+    assert run(["classify", str(theirs[0]), "--image", str(tmp_path / "a.jpg"), "--truncate"]) == 2
+    assert "--truncate is for texts" in capsys.readouterr().err
     for command in (["embed"], ["classify"], ["inspect"]):
         assert run([command[0], str(theirs[0]), "a text"]) == 2
         assert "reads images; use regard classify --image" in capsys.readouterr().err
@@ -124,5 +126,7 @@ def test_a_text_model_is_refused_for_images_and_the_other_way_round(theirs) -> N
         load(theirs[0])
     with pytest.raises(RegardError, match=r"dtype \(int8\) is not for models of images"):
         load_images(theirs[0], LoadOptions(dtype="int8"))
+    with pytest.raises(RegardError, match=r"engine \(native\) is not for models of images"):
+        load_images(theirs[0], LoadOptions(engine="native"))
     with pytest.raises(RegardError, match="cannot classify images"):
         load_images(Path(regard.__file__).parent / "demo" / "trained" / "demo")

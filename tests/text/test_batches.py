@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import islice, pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -115,6 +117,15 @@ def test_an_epoch_has_each_corpus_as_often_as_its_weight(bpe, is_both_ways):
         assert {epochs[-1][token] for token in range(100, 110)} <= ({4, 5, 6} if times == 2 else {2, 3})
     assert epochs[2].keys() - epochs[3].keys()  # the other half
     assert set(range(5, 25)) <= epochs[2].keys() | epochs[3].keys()
+
+
+def test_the_sources_say_which_corpus_an_example_is_of(bpe):
+    data = two_corpora((1, 3))
+    columns = {"source": data["source"], "target": Sequences.of([[5] * 4] * 30)}
+    batches = parallel_batches(replace(data, columns=columns), Tokenizers.joint(bpe), batch_tokens=64)
+    drawn = np.concatenate([batch.source[batch.source_keys] for batch in batches])
+    expected = {**dict.fromkeys(range(5, 25), 1), **dict.fromkeys(range(100, 110), 3)}
+    assert Counter(drawn[drawn >= 5].tolist()) == expected
 
 
 def test_an_epoch_has_windows_of_each_corpus_as_often_as_its_weight(bpe):
@@ -293,6 +304,12 @@ def test_an_end_between_documents_is_read_and_not_scored(bpe, context):
     assert scored.tolist() == [10, 11, 12, 13, 14, 15]
     read = np.concatenate([row for batch in batches for row in batch.input])
     assert read[read != bpe.pad].tolist() == [9, 10, 11, bpe.end, 12, 13, 14, bpe.end]
+
+
+def test_a_tokenizer_without_an_end_scores_every_token():
+    ids = np.array([1, 2, 1, 0, 1])
+    batches = scoring_windows(ids, SimpleNamespace(specials={}, pad=9), context=3, before=1)
+    assert np.concatenate([batch.output[batch.keys] for batch in batches]).tolist() == ids.tolist()
 
 
 def test_an_end_between_documents_is_never_masked(bpe):
