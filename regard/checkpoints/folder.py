@@ -59,7 +59,7 @@ class StoredWeights(Protocol):
 
 @dataclass(frozen=True)
 class Copies:
-    """Weights by name as copies; nobody holds an array that has been read."""
+    """Weights by name as copies; an array that was read is not kept."""
 
     weights: StoredWeights
 

@@ -24,8 +24,8 @@ Examples:
   regard train sst2 --labelled train.tsv --valid dev.tsv      a classifier
   regard train classification --labelled a.tsv --set model.init_from=runs/words
   regard train mine.toml --set training.steps=200             a recipe of your own
-  regard train --resume runs/book                             go on where it stood
-  regard train --resume runs/book/checkpoints/step-00000200   go on from an earlier step
+  regard train --resume runs/book                             resume from the newest checkpoint
+  regard train --resume runs/book/checkpoints/step-00000200   resume from an earlier step
 """
 
 
@@ -104,7 +104,7 @@ def train(
 
 
 def _check_alone(option: str, rule: str, *others: object) -> None:
-    """Refuse what would be given in vain."""
+    """Refuse options that would have no effect."""
     from regard.errors import UsageError
 
     if any(other is not None for other in others):

@@ -140,7 +140,7 @@ class Budget:
         return final, [
             *self._head(trial, tokens),
             *about,
-            *self._told(),
+            *self._chosen(),
             self._end(final, material, trial.pace),
         ]
 
@@ -221,15 +221,15 @@ class Budget:
             f"  a model with {trial.shape}: {trial.reason}",
         ]
 
-    def _told(self) -> list[str]:
+    def _chosen(self) -> list[str]:
         """The choices, those with a reason first."""
         made = {
             name: (f"{name} = {_shown(choice.value)}", choice.reason)
             for name, choice in self.choices.made.items()
         }
         rest = [setting for setting, reason in made.values() if not reason]
-        told = [f"  {setting}: {reason}" for setting, reason in made.values() if reason]
-        return [*told, f"  and {', '.join(rest)}"] if rest else told
+        lines = [f"  {setting}: {reason}" for setting, reason in made.values() if reason]
+        return [*lines, f"  and {', '.join(rest)}"] if rest else lines
 
     def _end(self, recipe: Recipe, material: PreparedData, pace: Pace) -> str:
         total = self.clock() - self.begun + expect(recipe, material, pace).total

@@ -36,20 +36,20 @@ def main(arguments: list[str]) -> int:
     started = (Path(out) / "recipe.toml").exists()
     run = prepare_again(out) if started else prepare(Recipe.load(Path(recipe)), Path(out))
     with Path(trace).open("a", encoding="utf-8", buffering=1) as file:
-        witness = Witness(file.write)
+        recorder = StepRecorder(file.write)
         source: Any = run.trainer.source
         if ending[:1] == ["saving"]:
             kill_while_saving(run.trainer.checkpoints, int(ending[1]))
             ending = []
-        source.fetch = witness.watching(source.fetch, _ender(run.trainer, *map(int, ending)))
+        source.fetch = recorder.watching(source.fetch, _ender(run.trainer, *map(int, ending)))
         try:
-            finish(run, show=False, observers=[witness], report=False)
+            finish(run, show=False, observers=[recorder], report=False)
         except Interrupted as error:
             return error.exit_code
     return 0
 
 
-class Witness:
+class StepRecorder:
     """An observer that writes the loss of each step beside the digest of the batch it came from."""
 
     def __init__(self, write: Callable[[str], Any]):

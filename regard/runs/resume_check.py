@@ -150,7 +150,7 @@ def _run(file: Path, folder: Path, name: str, ending: tuple[str, ...] = (), expe
 
 
 def _first_step(trace: Path, place: int) -> int:
-    """The first step that was witnessed behind a place of the file."""
+    """The first step recorded after a position of the file."""
     with trace.open("rb") as file:
         file.seek(place)
         return json.loads(file.readline())[0]
