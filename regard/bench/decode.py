@@ -174,7 +174,7 @@ def decoder_weights(config: ModelConfig) -> int:
     attention = config.width * (2 * queries + 2 * keys)
     cross = 2 * config.width * queries if config.family == "encoder-decoder" else 0
     block = attention + cross + 2 * config.width * config.feed_forward_width
-    vocabulary = config.target_vocabulary or config.vocabulary
+    vocabulary = config.output_vocabulary
     return (config.decoder_layers or config.layers) * block + vocabulary * config.width
 
 

@@ -93,7 +93,7 @@ class ModelFolder:
         """The tokenizers of the folder; raise if one has more tokens than the model's vocabulary."""
         tokenizers = read_replaceable(self.path, self._read_tokenizers)
         config = self.config
-        target_size = config.target_vocabulary or config.vocabulary
+        target_size = config.output_vocabulary
         for tokenizer, size in ((tokenizers.source, config.vocabulary), (tokenizers.target, target_size)):
             if tokenizer.vocabulary > size:
                 raise CheckpointError(

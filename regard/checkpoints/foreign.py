@@ -191,7 +191,7 @@ def _effective(config: ModelConfig) -> dict[str, Any]:
         "value_width": config.value_size,
         "final_norm": config.has_final_norm,
         "decoder_layers": config.decoder_layers or config.layers,
-        "target_vocabulary": config.target_vocabulary or config.vocabulary,
+        "target_vocabulary": config.output_vocabulary,
     }
     unused = {
         "share_embeddings": config.family != "encoder-decoder",

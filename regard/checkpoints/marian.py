@@ -96,7 +96,7 @@ def from_config(config: ModelConfig) -> dict[str, Any]:
     values = write_translation(config, TITLE) | {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],
-        "decoder_vocab_size": config.target_vocabulary or config.vocabulary,
+        "decoder_vocab_size": config.output_vocabulary,
         "share_encoder_decoder_embeddings": config.share_embeddings,
     }
     # A missing bias is equivalent to a bias of zeros.

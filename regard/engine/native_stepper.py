@@ -248,12 +248,12 @@ class NativeStepper:
     @property
     def vocabulary(self) -> int:
         """Number of ids."""
-        return self._model.config.target_vocabulary or self._model.config.vocabulary
+        return self._model.config.output_vocabulary
 
     @property
     def limit(self) -> int | None:
         """The maximum length of a sequence: the context, if positions are learned."""
-        return self._model.config.context if self._model.config.positions == "learned" else None
+        return self._model.config.longest_output
 
     def admit(self, prefixes: Sequence[np.ndarray], sources: Sequence[np.ndarray] | None = None) -> None:
         """Append one row per prefix and process all tokens of it except the last."""
@@ -382,7 +382,7 @@ def _shape(config: ModelConfig, dtype: str) -> _Shape:
     return _Shape(
         family=FAMILIES.index(config.family),
         vocabulary=config.vocabulary,
-        target_vocabulary=config.target_vocabulary or config.vocabulary,
+        target_vocabulary=config.output_vocabulary,
         width=config.width,
         layers=config.layers,
         decoder_layers=config.decoder_layers or config.layers,

@@ -53,12 +53,12 @@ class TorchStepper:
     @property
     def vocabulary(self) -> int:
         """Number of ids."""
-        return self._model.config.target_vocabulary or self._model.config.vocabulary
+        return self._model.config.output_vocabulary
 
     @property
     def limit(self) -> int | None:
         """The maximum length of a sequence: the context, if positions are learned."""
-        return self._model.config.context if self._model.config.positions == "learned" else None
+        return self._model.config.longest_output
 
     @torch.inference_mode()
     def admit(self, prefixes: Sequence[np.ndarray], sources: Sequence[np.ndarray] | None = None) -> None:

@@ -115,7 +115,7 @@ def _write_settings(folder: Path, read: ModelFolder, model: TextModel) -> None:
         {
             "family": config.family,
             "output": config.output,
-            "vocabulary": config.target_vocabulary or config.vocabulary,
+            "vocabulary": config.output_vocabulary,
             "context": config.context,
             "start": special.get("start"),
             "end": special.get("end", -1),

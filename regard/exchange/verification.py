@@ -203,7 +203,7 @@ def _random_inputs(model: TextModel) -> list[tuple[list[int], list[int]]]:
     rows = []
     for _ in range(RANDOM_ROWS):
         if isinstance(model, Translator):
-            sizes = config.vocabulary, config.target_vocabulary or config.vocabulary
+            sizes = config.vocabulary, config.output_vocabulary
             both = model.tokenizers.source, model.tokenizers.target
             rows.append((ids(sizes[0], both[0]), [both[1].start, *ids(sizes[1], both[1])[1:]]))
         else:

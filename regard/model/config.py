@@ -209,6 +209,16 @@ class ModelConfig(Settings):
         return self
 
     @property
+    def output_vocabulary(self) -> int:
+        """Number of ids that the model may give: those of the target, if it has its own."""
+        return self.target_vocabulary or self.vocabulary
+
+    @property
+    def longest_output(self) -> int | None:
+        """The maximum length of a generated sequence; None if positions set no limit."""
+        return self.context if self.positions == "learned" else None
+
+    @property
     def parameter_bound(self) -> int:
         """An upper bound of the number of parameters, computed without building the model."""
         vocabularies = 2 * self.vocabulary + (self.target_vocabulary or 0) + self.context

@@ -127,7 +127,7 @@ class Vectors(nn.Module):
 
 
 def _lm_head(config: ModelConfig, embedding: nn.Parameter | None) -> LMHead:
-    vocabulary = config.target_vocabulary or config.vocabulary
+    vocabulary = config.output_vocabulary
     return LMHead(vocabulary, config.width, config.head_bias, embedding if config.tie_head else None)
 
 

@@ -76,7 +76,7 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         self.config = config
         self.source = _source_embedding(config)
-        self.target = _embedding(config, config.target_vocabulary or config.vocabulary)
+        self.target = _embedding(config, config.output_vocabulary)
         if config.share_embeddings:
             self.target.weight = self.source.weight
         self.encoder = Stack([_encoder_block(config) for _ in range(config.layers)], _final_norm(config))

@@ -79,18 +79,13 @@ class _ModelShapes:
         if family != "decoder-only":
             yield from self.source_embedding()
         if family != "encoder-only":
-            yield from self.embedding("target", self.outputs)
+            yield from self.embedding("target", self.config.output_vocabulary)
         if family != "decoder-only":
             yield from self.stack("encoder", config.layers)
         if family != "encoder-only":
             has_memory = family == "encoder-decoder"
             yield from self.stack("decoder", config.decoder_layers or config.layers, has_memory)
         yield from self.head()
-
-    @property
-    def outputs(self) -> int:
-        """Number of ids of the target."""
-        return self.config.target_vocabulary or self.config.vocabulary
 
     def source_embedding(self) -> Named:
         config = self.config
@@ -150,7 +145,9 @@ class _ModelShapes:
             yield from self.linear("head.transform", self.width, self.width)
             yield from self.norm("head.norm")
         if output in ("words", "masked"):
-            yield from self.linear(words_name(self.config), self.outputs, self.width, self.config.head_bias)
+            yield from self.linear(
+                words_name(self.config), self.config.output_vocabulary, self.width, self.config.head_bias
+            )
         if output in ("classes", "pooled") and self.config.pooling in ("bert", "distilbert"):
             yield from self.linear(f"{pooling}.dense", self.width, self.width)
         if output == "classes":

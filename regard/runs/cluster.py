@@ -87,7 +87,7 @@ class Job:
     def flops_per_token(self) -> float:
         """Operations of training for each token of any side: 6 for each weight, and attention."""
         config = self.config
-        head = config.width * (config.target_vocabulary or config.vocabulary) * (config.output == "words")
+        head = config.width * config.output_vocabulary * (config.output == "words")
         attention = self.blocks * config.context * config.width  # half of the positions, on average
         if self.sides == 2:
             attention = 0  # of sentences, which are short

@@ -110,7 +110,7 @@ class Entry:
         from regard.inspection.render.payload import vocabulary
 
         config = self.folder.config
-        return vocabulary(self.writes, config.target_vocabulary or config.vocabulary)
+        return vocabulary(self.writes, config.output_vocabulary)
 
     @property
     def writes(self) -> Tokenizer:

@@ -123,7 +123,7 @@ class Datastore:
 
     def check(self, model: EncoderDecoder) -> None:
         """Raise if the keys were computed by another model."""
-        vocabulary = model.config.target_vocabulary or model.config.vocabulary
+        vocabulary = model.config.output_vocabulary
         fits = self.keys.shape[1] == model.config.width and self._lowest >= 0 and self._highest < vocabulary
         if not fits or self.model != fingerprint(model):
             raise SettingError(

@@ -80,7 +80,7 @@ def writer_side(writer: Writer, text: str, target: str | Sequence[int] | None = 
 def output_side(translator: Translator, ids: Sequence[int]) -> Side:
     """A translation from its ids, as the decoder reads it: behind the start token and without the end."""
     tokenizer = translator.tokenizers.target
-    _check_ids(ids, translator.config.target_vocabulary or translator.config.vocabulary)
+    _check_ids(ids, translator.config.output_vocabulary)
     read = ids[:-1] if len(ids) and ids[-1] == tokenizer.end else ids
     return Side.of_ids("target", tokenizer, read, [tokenizer.start])
 
@@ -143,7 +143,7 @@ class WholePassStepper:
     @property
     def vocabulary(self) -> int:
         """How many ids a row chooses from."""
-        return self._model.config.target_vocabulary or self._model.config.vocabulary
+        return self._model.config.output_vocabulary
 
     @torch.inference_mode()
     def admit(self, prefixes: Sequence[np.ndarray], sources: Sequence[np.ndarray] | None = None) -> None:

@@ -23,7 +23,7 @@ def model_card(
         "heads": config.heads,
         "width": config.width,
         "head_width": config.key_size,
-        "vocabulary": config.target_vocabulary or config.vocabulary,
+        "vocabulary": config.output_vocabulary,
         "parameters": parameters,
         "context": config.context,
         "residual": config.residual,

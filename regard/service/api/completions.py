@@ -130,7 +130,7 @@ def prompt_ids(writer: Writer, body: CompletionRequest) -> list[list[int]]:
     if isinstance(prompt[0], str):
         return writer.tokenizer.encode_batch(list(prompt))  # pyright: ignore[reportArgumentType]
     several: Any = prompt if isinstance(prompt[0], list) else [prompt]
-    vocabulary = writer.config.target_vocabulary or writer.config.vocabulary
+    vocabulary = writer.config.output_vocabulary
     for ids in several:
         if max(ids) >= vocabulary:
             raise Malformed(
