@@ -165,6 +165,12 @@ def test_each_epoch_masks_other_tokens(bpe):
     assert not np.array_equal(first.chosen, other.chosen)
 
 
+def test_each_batch_masks_other_tokens(bpe):
+    data = Data({"text": Sequences.of([list(range(5, 65))] * 8)})
+    batches = list(masked_batches(data, bpe, batch_tokens=2 * 62))
+    assert len({batch.chosen.tobytes() for batch in batches}) == len(batches) == 4
+
+
 class Changing(Sequences):
     """Sequences of one token, which is another one in each epoch, as an augmentation may change it."""
 
