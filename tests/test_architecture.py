@@ -96,7 +96,7 @@ def may_import(part: str, target: str) -> bool:
     return target == part or LEVEL[target] < LEVEL[part] or LEVEL[target] == LEVEL[part] == 0
 
 
-def test_every_import_goes_down_or_stays_in_its_room():
+def test_every_import_goes_down_or_stays_in_its_package():
     assert violations(PACKAGE) == []
 
 
@@ -169,7 +169,7 @@ def drift(page: str, existing: set[str]) -> list[str]:
     return found + [f"{part} is drawn on level {level}" for part, level in drawn if LEVEL.get(part) != level]
 
 
-def test_the_drawing_in_the_docs_is_the_house():
+def test_the_drawing_in_the_docs_is_that_of_the_code():
     assert drift(PAGE.read_text(encoding="utf-8"), set(packages_of(PACKAGE).values())) == []
 
 
