@@ -108,9 +108,9 @@ class Captions(Lesson):
         caption = first["examples"][0][0].split()
         return [
             Chart("New drawings and sounds", "input", "share right", (bars,), kind="bars"),
-            heat("A new drawing", "pixel", "pixel", first["picture"]),
+            heat("A new drawing", "pixel", "pixel", first["picture"], "brightness"),
             *(
-                heat(f"Attention while writing “{caption[place]}”", "patch", "patch", first["weights"][place])
+                heat(f"While writing “{caption[place]}”", "patch", "patch", first["weights"][place], "weight")
                 for place in SHAPES_OF_CAPTION
             ),
         ]

@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from regard.lessons.experiment import alternate, median_ratio, peak_memory
-from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Spread, Table, Verdict, quartiles
+from regard.lessons.experiment import alternate, peak_memory, ratios
+from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Spread, Table, Verdict, series
 from regard.model.attention import attention, fused_attention
 
 KINDS = {"fused": fused_attention, "explicit": attention}
 MIB = 2**20
+CONSTANT = ", below 1 because a part of it is the same at every length"
 
 
 class Context(Lesson):
@@ -73,13 +74,14 @@ class Context(Lesson):
         slopes = {kind: _slope(self.tokens, measured["bytes"][kind]) for kind in KINDS}
         medians = {kind: [float(np.median(one)) for one in measured["seconds"][kind]] for kind in KINDS}
         last = {kind: measured["bytes"][kind][-1] / MIB for kind in KINDS}
-        ratio = median_ratio(*(measured["seconds"][kind][-1] for kind in ("explicit", "fused")))
+        longer = Spread.of_times(ratios(*(measured["seconds"][kind][-1] for kind in ("explicit", "fused"))))
         return Verdict(
             holds=slopes[self.kind] <= self.slope,
             reason=f"The memory of the judged attention ({self.kind}) has a slope of "
-            f"{slopes[self.kind]:.2f}. At {self.tokens[-1]:,} tokens explicit steps take "
-            f"{last['explicit']:,.0f} MiB and the fused kernel {last['fused']:,.1f} MiB; explicit steps take "
-            f"{ratio:.1f} times as long. Time is not linear in either: its slopes are "
+            f"{slopes[self.kind]:.2f}{CONSTANT if slopes[self.kind] < 1 else ''}. "
+            f"At {self.tokens[-1]:,} tokens explicit steps take {last['explicit']:,.0f} MiB and the fused "
+            f"kernel {last['fused']:,.1f} MiB; explicit steps take "
+            f"{longer.write('.1f')} times as long. Time is not linear in either: its slopes are "
             f"{_slope(self.tokens, medians['explicit']):.2f} (explicit) and "
             f"{_slope(self.tokens, medians['fused']):.2f} (fused), since every pair of tokens counts.",
         )
@@ -105,7 +107,9 @@ class Context(Lesson):
         memory = tuple(
             Series(kind, self.tokens, tuple(one / MIB for one in measured["bytes"][kind])) for kind in KINDS
         )
-        seconds = tuple(quartiles(kind, self.tokens, measured["seconds"][kind]) for kind in KINDS)
+        seconds = tuple(
+            series(kind, self.tokens, measured["seconds"][kind], Spread.of_times) for kind in KINDS
+        )
         return [
             Chart("Memory", "tokens", "MiB", memory, log_x=True, log_y=True),
             Chart("Time", "tokens", "seconds", seconds, log_x=True, log_y=True),

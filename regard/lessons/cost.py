@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -10,8 +9,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard.lessons.experiment import alternate, median_ratio, seeded
-from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Table, Verdict, quartiles
+from regard.lessons.experiment import alternate, ratios, seeded
+from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Spread, Table, Verdict, series
 from regard.model.config import ModelConfig
 from regard.model.transformer import build_model, count_parameters
 
@@ -95,40 +94,42 @@ class Cost(Lesson):
             name: max(abs(a / b[name] - 1) for a, b in zip(measured[name], predicted, strict=True))
             for name in ("parameters", "operations")
         }
-        largest = predicted[-1]["operations"] / (2 * SQUARE**3)  # in products of matrices
-        slower = median_ratio(measured["seconds"][-1], measured["matrices"]) / largest
-        gpt3, seconds, energy = self._known("gpt-3", measured)
-        return Verdict(
-            holds=max(off.values()) <= self.share and slower <= self.slower,
-            reason=f"Parameters are within {off['parameters']:.1%} of the prediction and FLOPs within "
-            f"{off['operations']:.1%}. A step of the largest model takes {slower:.2g} times the predicted "
-            f"time. By the same rule GPT-3's training took {gpt3:.2g} FLOPs; on {measured['threads']} of its "
-            f"cores this machine would need {seconds / YEAR:,.0f} years and, at {self.watts:g} W a core, "
-            f"{energy / 3.6e12:,.1f} GWh.",
+        products = predicted[-1]["operations"] / (2 * SQUARE**3)  # of two matrices, in the largest model
+        expected = [products * seconds for seconds in measured["matrices"]]
+        slower = Spread.of_times(ratios(measured["seconds"][-1], expected))
+        holds = max(off.values()) <= self.share and slower.middle <= self.slower
+        reason = (
+            f"Parameters are within {off['parameters']:.1%} of the prediction and FLOPs within "
+            f"{off['operations']:.1%}. A step of the largest model takes {slower.write('.2g')} times the "
+            "predicted time."
         )
+        if holds:
+            (flops, years, energy), cores = self._known("gpt-3", measured), measured["threads"]
+            reason += (
+                f" By the same rule GPT-3's training took {flops} FLOPs; on {cores} of its cores this "
+                f"machine would need {years} years and, at {self.watts:g} W a core, {energy} GWh."
+            )
+        return Verdict(holds, reason)
 
     def tables(self, measured: dict[str, Any]) -> list[Table]:
         """One row for each size, and one for each known model."""
-        power = self.watts * measured["threads"]
-        rows = []
+        counts, times, power = [], [], self.watts * measured["threads"]
         for number, width in enumerate(self.widths):
-            predicted, seconds = self.predicted(width), statistics.median(measured["seconds"][number])
-            rows.append((
+            predicted, taken = self.predicted(width), Spread.of_times(measured["seconds"][number])
+            counts.append((
                 width, predicted["parameters"], measured["parameters"][number],
                 predicted["operations"] / 1e9, measured["operations"][number] / 1e9,
-                1e3 * predicted["operations"] / self._rate(measured), 1e3 * seconds, power * seconds,
             ))  # fmt: skip
-        columns = (
-            "width", "parameters, predicted", "counted", "GFLOPs, predicted", "counted", "ms, predicted",
-            "measured", "joules, estimated",
-        )  # fmt: skip
-        known = []
-        for name, tokens in KNOWN.items():
-            operations, seconds, energy = self._known(name, measured)
-            known.append((name, f"{tokens:.0e}", f"{operations:.2g}", seconds / YEAR, energy / 3.6e12))
+            milliseconds = Spread(*(1e3 * one for one in taken)).write(".0f")
+            expected = 1e3 * predicted["operations"] / self._rate(measured)
+            times.append((width, f"{expected:.0f}", milliseconds, power * taken.middle))
+        known = [(name, f"{tokens:.0e}", *self._known(name, measured)) for name, tokens in KNOWN.items()]
+        step = f"a step of {self.texts * self.length:,} tokens"
+        columns = ("width", "parameters, predicted", "counted", "GFLOPs, predicted", "counted")
         heads = ("model", "tokens", "FLOPs", "years on this machine", "GWh on this machine")
         return [
-            Table(f"A step of {self.texts * self.length} tokens", columns, tuple(rows)),
+            Table(f"Counts, {step}", columns, tuple(counts)),
+            Table(f"Time, {step}", ("width", "ms, predicted", "measured", "joules, estimated"), tuple(times)),
             Table("Known models, predicted by the same rule", heads, tuple(known)),
         ]
 
@@ -136,13 +137,13 @@ class Cost(Lesson):
         """FLOPs and time by width."""
         sizes = self.widths
         predicted = [self.predicted(width)["operations"] for width in self.widths]
-        flops = (
-            Series("predicted", sizes, tuple(one / 1e9 for one in predicted)),
-            Series("counted", sizes, tuple(one / 1e9 for one in measured["operations"])),
+        flops = tuple(
+            Series(label, sizes, tuple(one / 1e9 for one in values))
+            for label, values in {"predicted": predicted, "counted": measured["operations"]}.items()
         )
         times = (
             Series("predicted", sizes, tuple(one / self._rate(measured) for one in predicted)),
-            quartiles("measured", sizes, measured["seconds"]),
+            series("measured", sizes, measured["seconds"], Spread.of_times),
         )
         return [
             Chart("Compute of a step", "width", "GFLOPs", flops, log_x=True, log_y=True),
@@ -163,14 +164,15 @@ class Cost(Lesson):
 
     def _rate(self, measured: dict[str, Any]) -> float:
         """FLOPs per second of this machine in a product of two large matrices."""
-        return 2 * SQUARE**3 / statistics.median(measured["matrices"])
+        return 2 * SQUARE**3 / Spread.of_times(measured["matrices"]).middle
 
-    def _known(self, name: str, measured: dict[str, Any]) -> tuple[float, float, float]:
-        """FLOPs of the training of a known model, and the seconds and joules that this machine would need."""
+    def _known(self, name: str, measured: dict[str, Any]) -> list[str]:
+        """FLOPs of the training of a known model; years and GWh that this machine would need."""
         config = ModelConfig.named(name)
         operations = 6 * _parameters(config.width, config.layers, config.vocabulary) * KNOWN[name]
         seconds = operations / self._rate(measured)
-        return operations, seconds, seconds * self.watts * measured["threads"]
+        energy = seconds * self.watts * measured["threads"]
+        return [f"{float(f'{one:.2g}'):,g}" for one in (operations, seconds / YEAR, energy / 3.6e12)]
 
 
 def _parameters(width: int, layers: int, vocabulary: int) -> int:

@@ -129,6 +129,10 @@ class FeedForwardLesson(Lesson):
         lost = {part: difference(reached["whole"], reached[f"no {part}"]) for part in REMOVED}
         alone = {source: min(deviations[f"only {source}"]) for source in LINEAR}
         rest = max(deviations["none"])
+        changes = {
+            one: difference(reached[f"linear {one}"], reached["whole"]) for one in self.trained_sources
+        }
+        falls, rises = ([one for one in changes if sign * changes[one] > 0] for sign in (-1, 1))
         accuracies = ", ".join(f"{Spread.of(values).write()} ({name})" for name, values in reached.items())
         return Verdict(
             holds=min(lost.values()) >= self.gap
@@ -136,7 +140,8 @@ class FeedForwardLesson(Lesson):
             and rest <= self.rounding,
             reason=f"The accuracies are {accuracies}; guessing gives {1 / TASK.classes:.2f}. The deviation "
             f"from a linear model is at least {min(alone.values()):.2g} with one source alone, and at most "
-            f"{rest:.2g} without all three."
+            f"{rest:.2g} without all three. Where a source is made linear in training, "
+            f"accuracy falls ({', '.join(falls) or 'none'}) or rises ({', '.join(rises) or 'none'})."
             + (
                 " Without softmax attention still multiplies queries, keys and values, which is not linear."
                 if self.keeps_scores
@@ -160,7 +165,7 @@ class FeedForwardLesson(Lesson):
         """Both tables as bars."""
         guess = (1 / TASK.classes, "guessing")
         return [
-            _bars("A look-up with flipped bits", "accuracy", measured["accuracy"], reference=guess),
+            _bars("A look-up", "accuracy", measured["accuracy"], reference=guess),
             _bars("Which sources are left", "deviation from linear", measured["deviation"]),
         ]
 

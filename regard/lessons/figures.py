@@ -26,6 +26,7 @@ SCHEMES = "<style>svg{color:#1d1f23}@media(prefers-color-scheme:dark){svg{color:
 PNG_INK = "#1d1f23"
 WIDTH, HEIGHT = 7.0, 3.1  # inches at 100 dots: 700 pixels
 MOST_MARKERS = 12
+THICKEST = 1.8  # the first line, as a multiple of the last
 MOST_NUMBERS = 12  # beside a heat map
 MOST_LETTERS = 40  # of the horizontal labels of a heat map
 LEGEND_BELOW = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
@@ -53,21 +54,26 @@ def _draw(charts: Sequence[Chart], ink: str, **options: Any) -> bytes:
         "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink, "axes.titlecolor": ink,
         "hatch.linewidth": 0.6,
     }  # fmt: skip
+    file = io.BytesIO()
     with rc_context(style):
-        across = min(len(charts), 2)
-        down = -(-len(charts) // across)
-        figure = Figure(figsize=(WIDTH, HEIGHT * down), layout="constrained", dpi=100)
-        grid = list(figure.subplots(down, across, squeeze=False).flat)
-        for axes, chart, looks in zip(grid, charts, _looks(charts), strict=False):
-            {"lines": _lines, "bars": _bars, "heat": _heat}[chart.kind](axes, chart, looks, ink)
-            axes.set_title(chart.title, loc="left", fontsize=9.5, fontweight="bold")
-            axes.set_xlabel(chart.x)
-            axes.set_ylabel(chart.y)
-        for axes in grid[len(charts) :]:
-            axes.axis("off")
-        file = io.BytesIO()
-        figure.savefig(file, **options)
+        figure_of(charts, ink).savefig(file, **options)
     return file.getvalue()
+
+
+def figure_of(charts: Sequence[Chart], ink: str = PNG_INK) -> Figure:
+    """The charts side by side, in this ink."""
+    across = min(len(charts), 2)
+    down = -(-len(charts) // across)
+    figure = Figure(figsize=(WIDTH, HEIGHT * down), layout="constrained", dpi=100)
+    grid = list(figure.subplots(down, across, squeeze=False).flat)
+    for axes, chart, looks in zip(grid, charts, _looks(charts), strict=False):
+        {"lines": _lines, "bars": _bars, "heat": _heat}[chart.kind](axes, chart, looks, ink)
+        axes.set_title(chart.title, loc="left", fontsize=9.5, fontweight="bold")
+        axes.set_xlabel(chart.x)
+        axes.set_ylabel(chart.y)
+    for axes in grid[len(charts) :]:
+        axes.axis("off")
+    return figure
 
 
 def _looks(charts: Sequence[Chart]) -> list[list[int]]:
@@ -82,21 +88,17 @@ def _looks(charts: Sequence[Chart]) -> list[list[int]]:
 
 
 def _lines(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
-    for number, line in zip(looks, chart.series, strict=True):
+    thick = np.linspace(1.0, THICKEST, len(chart.series))[::-1]  # lines that coincide all stay visible
+    for number, line, factor in zip(looks, chart.series, thick, strict=True):
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         every = max(1, len(line.x) // MOST_MARKERS)
         axes.plot(
-            line.x,
-            line.y,
-            color=colour,
-            marker=marker,
-            markevery=every,
-            markersize=4,
-            lw=1.6,
-            label=line.name,
-        )
+            line.x, _drawable(line.y, chart), color=colour, marker=marker, markevery=every,
+            markersize=4 * factor, lw=1.4 * factor, label=line.name,
+        )  # fmt: skip
         if line.low:
-            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.18, lw=0)
+            low, high = _drawable(line.low, chart), _drawable(line.high, chart)
+            axes.fill_between(line.x, low, high, color=colour, alpha=0.25, lw=0)
     if chart.log_x:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(chart.series[0].x))
@@ -105,6 +107,12 @@ def _lines(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
     elif all(isinstance(value, int) for line in chart.series for value in line.x):
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     _finish(axes, chart, ink)
+
+
+def _drawable(values: Sequence[float], chart: Chart) -> np.ndarray:
+    """The values; on a logarithmic scale without those that have no logarithm."""
+    array = np.array(values, float)
+    return np.where(array > 0, array, np.nan) if chart.log_y else array
 
 
 def _bars(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
@@ -139,7 +147,7 @@ def _heat(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
     is_wide = len(labels) > MOST_NUMBERS or sum(map(len, labels)) > MOST_LETTERS
     axes.set_xticks(places, labels, fontsize=7, rotation=90 if is_wide else 0)
     assert axes.figure is not None
-    bar = axes.figure.colorbar(image, ax=axes, fraction=0.05)
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.05, label=chart.cell)
     bar.outline.set_edgecolor(ink)  # pyright: ignore[reportCallIssue]
 
 
@@ -153,7 +161,7 @@ def _ticks(labels: list[str]) -> tuple[range, list[str]]:
 def _scale_y(axes: Axes, values: list[float]) -> None:
     """A logarithmic scale; its labels are plain numbers if they span less than a decade."""
     axes.set_yscale("log")
-    if max(values) < 10 * min(values):
+    if max(values) < 10 * min((value for value in values if value > 0), default=np.inf):
         for set_formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
             set_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 

@@ -26,7 +26,7 @@ class Growth(Lesson):
 
     name: ClassVar = "growth"
     lecture_rows: ClassVar = ("35",)
-    claim: ClassVar = "Larger models and more text lower the loss, as a power of size and of data."
+    claim: ClassVar = "The Transformer scales: larger models and more text lower the loss."
     question: ClassVar = "How does the loss of a language model change with its size and with its text?"
     variable: ClassVar = (
         "The width of the model, with all sentences; the number of sentences, with one model."
@@ -40,6 +40,8 @@ class Growth(Lesson):
         "at least `straight` of the variance of the mean."
     )
     control_words: ClassVar = "The same words in random order, in which there is nothing to learn; one seed."
+
+    cases: ClassVar = ("x", "loss")
 
     widths: tuple[int, ...] = (8, 16, 32, 64)
     """Widths of the models; the widest is trained on every number of sentences."""
@@ -79,13 +81,15 @@ class Growth(Lesson):
         """The slope of every seed, and how straight the line of the means is."""
         slopes = {kind: Spread.of(_slopes(measured[kind])) for kind in KINDS}
         straight = {kind: _straightness(measured[kind]) for kind in KINDS}
+        losses = np.mean(measured["data"]["loss"], 1)
+        has_line = len(losses) > 2  # a line through two points explains everything
         reason = " ".join(
-            f"Ten times the {label} multiply the loss by {10 ** slopes[kind].mean:.2f}: the slope is "
-            f"{slopes[kind].write('.3f')}, and a straight line explains {straight[kind]:.0%} of the variance."
+            f"Ten times the {label} multiply the loss by {10 ** slopes[kind].middle:.2f}: the slope is "
+            f"{slopes[kind].write('.3f')}"
+            + (f", and a straight line explains {straight[kind]:.0%} of the variance." if has_line else ".")
             for kind, label in KINDS.items()
         )
-        losses = np.mean(measured["data"]["loss"], 1)
-        if len(losses) > 2:
+        if has_line:
             reason += (
                 f" The line of sentences bends: from {self.sentences[0]:,} to {self.sentences[1]:,} the loss "
                 f"falls by {1 - losses[1] / losses[0]:.0%}, and from {self.sentences[-2]:,} to "
@@ -122,7 +126,7 @@ class Growth(Lesson):
                 f"fitted, slope {slope:.3f}", tuple(x), tuple(np.exp(start + slope * np.log(x)).tolist())
             )
             lines = (series("measured", x, losses), line)
-            charts.append(Chart(f"More {label}", label, "loss", lines, log_x=True, log_y=True))
+            charts.append(Chart(f"More {label}", label, "nats per word", lines, log_x=True, log_y=True))
         return charts
 
     def _run(self, text: DemoText, width: int, sentences: int, seed: int, say: Say) -> float:

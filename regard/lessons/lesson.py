@@ -21,6 +21,7 @@ from regard.inspection.render.page_state import PageState
 from regard.settings import Settings
 
 TEXTS = ("question", "variable", "measurement", "rule", "control_words")
+EQUAL = ", which is no difference"  # after two numbers whose difference is smaller than the spread
 Say = Callable[[str], None]  # reports the progress of a run, one line at a time
 
 
@@ -67,6 +68,7 @@ class Chart:
     """A chart as data: lines, bars or a heat map.
 
     kind         "lines", "bars" or "heat"
+    cell         what the colours of a heat map are
     series       the lines, the groups of bars, or the rows of the heat map
     reference    a horizontal line with its label: chance, or the threshold
     """
@@ -79,6 +81,7 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     reference: tuple[float, str] | None = None
+    cell: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,9 @@ class See:
 
 
 class Spread(NamedTuple):
-    """Mean, lowest and highest value over seeds."""
+    """Mean, lowest and highest value over seeds; median and quartiles of times."""
 
-    mean: float
+    middle: float
     low: float
     high: float
 
@@ -116,10 +119,22 @@ class Spread(NamedTuple):
         """The spread of one value per seed."""
         return cls(float(np.mean(values)), float(np.min(values)), float(np.max(values)))
 
+    @classmethod
+    def of_times(cls, values: Sequence[float]) -> Spread:
+        """The spread of times, or of ratios of times, of which single ones are far off."""
+        low, middle, high = np.percentile(values, (25, 50, 75))
+        return cls(float(middle), float(low), float(high))
+
+    @classmethod
+    def compare(cls, first: Sequence[float], second: Sequence[float]) -> str:
+        """Two means with their ranges over seeds, and whether they differ, for the end of a sentence."""
+        words = " and ".join(cls.of(values).write() for values in (first, second))
+        return words if difference(first, second) else f"{words}{EQUAL}"
+
     def write(self, form: str = ".2f") -> str:
-        """The mean with its range: 0.91 (0.89 to 0.94); without it where all digits are equal."""
-        mean, low, high = (f"{value:{form}}" for value in self)
-        return mean if mean == low == high else f"{mean} ({low} to {high})"
+        """The middle with its range: 0.91 (0.89 to 0.94); without it where all digits are equal."""
+        middle, low, high = (f"{value:{form}}" for value in self)
+        return middle if middle == low == high else f"{middle} ({low} to {high})"
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> float:
@@ -128,23 +143,11 @@ def difference(first: Sequence[float], second: Sequence[float]) -> float:
     return gap if abs(gap) > max(np.ptp(first), np.ptp(second)) else 0.0
 
 
-def series(name: str, x: Sequence[Any], runs: Sequence[Sequence[float]]) -> Series:
-    """A line with its spread, from the values of every seed at every x."""
-    spreads = [Spread.of(values) for values in runs]
-    return Series(
-        name,
-        tuple(x),
-        tuple(one.mean for one in spreads),
-        tuple(one.low for one in spreads),
-        tuple(one.high for one in spreads),
-    )
-
-
-def quartiles(name: str, x: Sequence[Any], rounds: Sequence[Sequence[float]]) -> Series:
-    """A line through medians, with the quartiles as spread: for times, of which single ones are far off."""
-    low, middle, high = (
-        tuple(float(np.percentile(times, share)) for times in rounds) for share in (25, 50, 75)
-    )
+def series(
+    name: str, x: Sequence[Any], runs: Sequence[Sequence[float]], spread: Callable[..., Spread] = Spread.of
+) -> Series:
+    """A line or bars with their spread, from the values of all seeds, or the times of all rounds, by x."""
+    middle, low, high = (tuple(column) for column in zip(*map(spread, runs), strict=True))
     return Series(name, tuple(x), middle, low, high)
 
 
@@ -153,14 +156,15 @@ def heat(
     x: str,
     y: str,
     values: Sequence[Sequence[float]],
+    cell: str,
     rows: Sequence[Any] | None = None,
     columns: Sequence[Any] | None = None,
 ) -> Chart:
-    """A heat map of a matrix; rows and columns are numbered if they have no names."""
+    """A heat map of a matrix of `cell`; rows and columns are numbered if they have no names."""
     across = tuple(range(len(values[0]))) if columns is None else tuple(columns)
     names = range(len(values)) if rows is None else rows
     lines = tuple(Series(str(name), across, tuple(row)) for name, row in zip(names, values, strict=True))
-    return Chart(title, x, y, lines, kind="heat")
+    return Chart(title, x, y, lines, kind="heat", cell=cell)
 
 
 class Lesson(Settings):
@@ -175,6 +179,7 @@ class Lesson(Settings):
     rule: ClassVar[str]  # when the claim holds, with the threshold
     control_words: ClassVar[str]  # how the control differs
     places: ClassVar[tuple[See, ...]] = ()
+    cases: ClassVar[tuple[str, ...]] = ()  # numbers by case, with a list of all seeds in each case
     is_timed: ClassVar[bool] = False  # whether it measures time, so that nothing may run beside it
 
     def text(self) -> dict[str, str]:
@@ -212,16 +217,19 @@ class Lesson(Settings):
         share = f"Judged by one seed alone, the claim holds for {sum(alone)} of {len(alone)} seeds."
         return replace(verdict, depends_on_seed=True, reason=f"{verdict.reason} {share}")
 
-    def of_seed(self, measured: Any, number: int) -> Any:
+    def of_seed(self, measured: Any, number: int, has_cases: bool = False) -> Any:
         """The numbers of one seed: every list with an entry for each seed has one entry.
 
-        A lesson with other lists of this length replaces the method.
+        The entries of a list of `cases` are no seeds, even if there are as many.
         """
         if isinstance(measured, dict):
-            return {name: self.of_seed(value, number) for name, value in measured.items()}
+            return {
+                name: self.of_seed(value, number, has_cases or name in self.cases)
+                for name, value in measured.items()
+            }
         if not isinstance(measured, list):
             return measured
-        if len(measured) == len(getattr(self, "seeds", ())):
+        if not has_cases and len(measured) == len(getattr(self, "seeds", ())):
             return [measured[number]]
         return [self.of_seed(value, number) for value in measured]
 

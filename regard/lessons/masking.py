@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.lessons.experiment import fit, language_batch, seeded
-from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Spread, Table, Verdict, series
+from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, series
 from regard.lessons.tasks import MarkovText
 from regard.model.config import ModelConfig
 from regard.model.transformer import DecoderOnly, EncoderOnly, build_model
@@ -84,7 +84,7 @@ class Masking(Lesson):
         change = max(run["change"] for run in runs)
         training, generation = (Spread.of([run[name] for run in runs]) for name in ("training", "generation"))
         return Verdict(
-            holds=change == 0 and abs(generation.mean - training.mean) <= self.tolerance,
+            holds=change == 0 and abs(generation.middle - training.middle) <= self.tolerance,
             reason=f"A new last token changes earlier logits by at most {change:.2g}. The loss is "
             f"{training.write()} nats where the model reads the whole text, and {generation.write()} where "
             f"the text ends before the predicted token. No model of the past can be below "
@@ -105,17 +105,13 @@ class Masking(Lesson):
         """The change of each position's logits, and the two losses."""
         runs = measured["runs"]
         places = range(len(runs[0]["changes"]))
-        changes = series(
-            "largest change of a logit", places, [[run["changes"][place] for run in runs] for place in places]
-        )
-        losses = [
-            Series(label, ("loss",), *((value,) for value in Spread.of([run[name] for run in runs])))
-            for name, label in (("training", "whole text"), ("generation", "in generation"))
-        ]
+        changes = series("change", places, [[run["changes"][place] for run in runs] for place in places])
+        losses = [[run[name] for run in runs] for name in ("training", "generation")]
+        bars = series("loss", ("whole text", "in generation"), losses)
         floor = (measured["entropy"], "entropy of the text")
         return [
-            Chart("The last token changes", "position", "change", (changes,)),
-            Chart("Loss", "", "nats per token", tuple(losses), kind="bars", reference=floor),
+            Chart("The last token changes", "position", "largest change of a logit", (changes,)),
+            Chart("Loss", "", "nats per token", (bars,), kind="bars", reference=floor),
         ]
 
     def _run(self, seed: int, say: Say) -> dict[str, Any]:

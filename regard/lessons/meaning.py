@@ -92,6 +92,7 @@ class Meaning(Lesson):
             f"0 and in {bank[-1].write('.0%')} after the last layer; the name is read from “she” in "
             f"{she[0].write('.0%')} and {she[-1].write('.0%')}, among {measured['names']} names. "
             + (f"Layer {able[0]} is the first from which both can be read. " if able else "")
+            + ("One layer is enough for both. " if able[:1] == [1] else "")
             + "The cosine of the two vectors of “bank” is "
             f"still {cosine.write()}: the meaning is a small part of a vector that mostly holds the word "
             "itself.",

@@ -9,7 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from regard.lessons.experiment import accuracy, classifier, registered
-from regard.lessons.lesson import Chart, Lesson, Say, Series, Spread, Table, Verdict
+from regard.lessons.lesson import (
+    EQUAL,
+    Chart,
+    Lesson,
+    Say,
+    Series,
+    Spread,
+    Table,
+    Verdict,
+    difference,
+    series,
+)
 from regard.lessons.tasks import LookUp
 from regard.model.blocks import NORMS
 from regard.model.transformer import EncoderOnly
@@ -86,13 +97,16 @@ class Norms(Lesson):
         """The two changes of the judged norm."""
         runs = measured[self.norm]
         batch, mode = (max(run[name] for run in runs) for name in ("batch", "mode"))
-        others = ", ".join(
-            f"{Spread.of([run['accuracy'] for run in measured[name]]).write()} ({name})" for name in measured
+        reached = {name: [run["accuracy"] for run in runs] for name, runs in measured.items()}
+        listed = ", ".join(f"{Spread.of(values).write()} ({name})" for name, values in reached.items())
+        is_equal = len(reached) > 1 and not any(
+            difference(reached[self.norm], reached[name]) for name in reached
         )
         return Verdict(
             holds=max(batch, mode) <= self.rounding,
             reason=f"With the norm {self.norm!r}, other texts in the batch change the logits by at most "
-            f"{batch:.2g}, and the step from training to use by {mode:.2g}. The accuracy is {others}.",
+            f"{batch:.2g}, and the step from training to use by {mode:.2g}. The accuracy is {listed}"
+            f"{EQUAL if is_equal else ''}.",
         )
 
     def tables(self, measured: dict[str, Any]) -> list[Table]:
@@ -111,15 +125,15 @@ class Norms(Lesson):
 
     def charts(self, measured: dict[str, Any]) -> list[Chart]:
         """The accuracy, and the change by other texts."""
-        spreads = [Spread.of([run["accuracy"] for run in runs]) for runs in measured.values()]
         names = tuple(name.replace(", ", "\n") for name in measured)
-        bars = Series("accuracy", names, *(tuple(values) for values in zip(*spreads, strict=True)))
-        changes = Series(
-            "change", names, tuple(max(run["batch"] for run in runs) for runs in measured.values())
-        )
+
+        def bars(label: str, name: str) -> Series:
+            return series(label, names, [[run[name] for run in runs] for runs in measured.values()])
+
+        changes = (bars("other texts in the batch", "batch"), bars("training to use", "mode"))
         return [
-            Chart("Other texts in the batch", "", "change of the logits", (changes,), kind="bars"),
-            Chart("A look-up", "", "accuracy", (bars,), kind="bars"),
+            Chart("Change of the logits", "", "largest change", changes, kind="bars"),
+            Chart("A look-up", "", "accuracy", (bars("accuracy", "accuracy"),), kind="bars"),
         ]
 
     def _run(self, name: str, seed: int, say: Say) -> dict[str, float]:

@@ -73,7 +73,7 @@ class Order(Lesson):
             (
                 kind,
                 Spread.of([run["accuracy"] for run in measured[kind]]).write(),
-                Spread.of([run["difference"] for run in measured[kind]]).mean,
+                Spread.of([run["difference"] for run in measured[kind]]).middle,
             )
             for kind in KINDS
         )

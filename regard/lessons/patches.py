@@ -71,9 +71,8 @@ class PatchesOfAnImage(Lesson):
         placed, unplaced = (measured["accuracy"][kind] for kind in KINDS)
         return Verdict(
             holds=min(placed) >= self.able and difference(placed, unplaced) >= self.gap,
-            reason=f"From {side} x {side} patches of {self.side} x {self.side} pixels the accuracy is "
-            f"{Spread.of(placed).write()} with positions and {Spread.of(unplaced).write()} "
-            "without.",
+            reason=f"From {side} x {side} patches of {self.side} x {self.side} pixels the accuracy "
+            f"with positions and without is {Spread.compare(placed, unplaced)}.",
         )
 
     def tables(self, measured: dict[str, Any]) -> list[Table]:
@@ -87,8 +86,8 @@ class PatchesOfAnImage(Lesson):
         bars = Series("accuracy", tuple(KINDS), *(tuple(values) for values in zip(*spreads, strict=True)))
         return [
             Chart("Digits", "patches", "accuracy", (bars,), kind="bars", reference=(0.1, "guessing")),
-            heat("A digit that was not trained", "pixel", "pixel", measured["image"]),
-            heat("Attention of the class token", "patch", "patch", measured["attention"]),
+            heat("A digit that was not trained", "pixel", "pixel", measured["image"], "brightness"),
+            heat("Attention of the class token", "patch", "patch", measured["attention"], "weight"),
         ]
 
     def _train(self, positions: str, seed: int) -> EncoderOnly:

@@ -63,10 +63,10 @@ class Positions(Lesson):
         """The sinusoidal models at the longest texts."""
         last = {kind: Spread.of([run[-1] for run in runs]) for kind, runs in measured["accuracy"].items()}
         return Verdict(
-            holds=last["sinusoidal"].mean >= self.able,
+            holds=last["sinusoidal"].middle >= self.able,
             reason=f"At {self.lengths[-1]} tokens, after training on up to {self.trained}, the accuracy is "
             + ", ".join(f"{spread.write()} ({kind})" for kind, spread in last.items())
-            + ("." if last["sinusoidal"].mean >= self.able else f". {UNSEEN}"),
+            + ("." if last["sinusoidal"].middle >= self.able else f". {UNSEEN}"),
         )
 
     def tables(self, measured: dict[str, Any]) -> list[Table]:
@@ -88,7 +88,13 @@ class Positions(Lesson):
         )
         return [
             Chart("Which word is first?", "tokens", "accuracy", lines, reference=(0.5, "guessing")),
-            heat("Dot products of sinusoidal encodings", "position", "position", measured["products"]),
+            heat(
+                "Dot products of sinusoidal encodings",
+                "position",
+                "position",
+                measured["products"],
+                "dot product",
+            ),
         ]
 
     def _run(self, kind: str, seed: int, say: Say) -> list[float]:

@@ -51,6 +51,8 @@ class Pretraining(Lesson):
     )
     places: ClassVar = (See("Recipes that pre-train and fine-tune", command="regard train --list"),)
 
+    cases: ClassVar = KINDS
+
     sentences: int = 6000
     """Sentences of the demo's corpus; those that name one person are used."""
     labels: tuple[int, ...] = (8, 16, 32, 64)
@@ -88,16 +90,14 @@ class Pretraining(Lesson):
 
     def judge(self, measured: dict[str, Any]) -> Verdict:
         """The most labels decide."""
-        first, last = (
-            {kind: Spread.of(measured[kind][place]).write() for kind in KINDS} for place in (0, -1)
-        )
+        first, last = (Spread.compare(*(measured[kind][place] for kind in KINDS)) for place in (0, -1))
         gap = difference(measured["pre-trained"][-1], measured["from scratch"][-1])
         reason = (
-            f"For names without labels the accuracy is {last['pre-trained']} after pre-training and "
-            f"{last['from scratch']} from scratch, with {self.labels[-1]} labels of other names."
+            f"With {self.labels[-1]} labels of other names, the accuracy for names without labels after "
+            f"pre-training and from scratch is {last}."
         )
         if len(self.labels) > 1:
-            reason += f" With {self.labels[0]} it is {first['pre-trained']} and {first['from scratch']}."
+            reason += f" With {self.labels[0]} it is {first}."
         return Verdict(
             holds=gap >= self.gap, reason=reason, condition="the text tells what the labels are about"
         )

@@ -9,19 +9,8 @@ import numpy as np
 import torch
 
 from regard.lessons.demo_pairs import DemoPairs
-from regard.lessons.experiment import fit, median_ratio, seeded
-from regard.lessons.lesson import (
-    Chart,
-    Lesson,
-    Say,
-    Spread,
-    Table,
-    Verdict,
-    difference,
-    heat,
-    quartiles,
-    series,
-)
+from regard.lessons.experiment import fit, ratios, seeded
+from regard.lessons.lesson import Chart, Lesson, Say, Spread, Table, Verdict, difference, heat, series
 from regard.lessons.recurrent import ROWS, alignment, models_of_equal_size, time_steps, translate
 from regard.lessons.tasks import Recall
 from regard.model.transformer import EncoderDecoder, count_parameters
@@ -94,15 +83,24 @@ class Recurrence(Lesson):
         far = {name: [run[-1] for run in measured["recall"][name]] for name in MODELS}
         gap = min(difference(far[one], far[other]) for one in ATTENDING for other in PLAIN)
         reason = f"After {self.steps} steps the recall at distance {self.distances[-1]} is {_listed(far)}."
+        near = {name: [run[0] for run in measured["recall"][name]] for name in PLAIN}
+        if max(difference(near[name], far[name]) for name in PLAIN) > 0:
+            reason += (
+                f" At distance {self.distances[0]} the plain models reach {_listed(near)}: a state can hold "
+                "one token; what falls with distance is what is learned in these steps."
+            )
         if "translation" in measured:
-            reason += f" The share of exact translations is {_listed(measured['translation']['exact'])}."
+            exact = measured["translation"]["exact"]
+            equal = [name for name in ATTENDING[:2] if not difference(exact[name], exact["Transformer"])]
+            reason += f" The share of exact translations is {_listed(exact)}."
+            reason += f" No difference from the Transformer above the spread: {', '.join(equal) or 'none'}."
         if "time" in measured:
             last = {name: measured["time"][name][-1] for name in TIMED}
-            ratios = {name: median_ratio(last[name], last["Transformer"]) for name in TIMED[:2]}
+            times = {name: Spread.of_times(ratios(last[name], last["Transformer"])) for name in TIMED[:2]}
             reason += (
                 f" With {self.lengths[-1]} tokens, a training step of the GRU with attention, which computes "
-                f"one token after the other, takes {ratios['GRU with attention']:.1f} times as long as one "
-                f"of the Transformer; that of the plain GRU {ratios['GRU']:.1f} times."
+                f"one token after the other, takes {times['GRU with attention'].write('.1f')} times as long "
+                f"as one of the Transformer; that of the plain GRU {times['GRU'].write('.1f')} times."
             )
         return Verdict(holds=gap >= self.gap, reason=reason)
 
@@ -134,12 +132,12 @@ class Recurrence(Lesson):
         guess = (1 / Recall(1).values, "guessing")
         charts = [Chart("Recall", "distance", "recall", recall, kind="bars", reference=guess)]
         if found := measured.get("time"):
-            times = tuple(quartiles(name, self.lengths, found[name]) for name in TIMED)
+            times = tuple(series(name, self.lengths, found[name], Spread.of_times) for name in TIMED)
             charts.append(Chart("A training step", "tokens", "ms", times, log_x=True, log_y=True))
         if found := measured.get("translation"):
             text = found["alignment"]
             charts += [
-                heat(name, "English", "French", text[name], text["target"], text["source"])
+                heat(name, "English", "French", text[name], "weight", text["target"], text["source"])
                 for name in ALIGNED
             ]
         return charts
@@ -196,4 +194,4 @@ class Recurrence(Lesson):
 
 
 def _listed(values: dict[str, list[float]]) -> str:
-    return ", ".join(f"{Spread.of(values[name]).write()} ({name})" for name in MODELS)
+    return ", ".join(f"{Spread.of(runs).write()} ({name})" for name, runs in values.items())

@@ -65,6 +65,8 @@ class Residuals(Lesson):
         See("A trained model without its residual connections", view="tab=inspect&ablate=residual"),
     )
 
+    cases: ClassVar = ("accuracy",)
+
     depths: tuple[int, ...] = (1, 2, 4, 8, 16)
     """Numbers of layers."""
     gap: float = 0.2
@@ -100,8 +102,8 @@ class Residuals(Lesson):
         gap = difference(last["with"], last["without"])
         layers = f"{self.depths[-1]} layers" if self.depths[-1] > 1 else "one layer"
         reason = (
-            f"With {layers} the accuracy is {Spread.of(last['with']).write()} with and "
-            f"{Spread.of(last['without']).write()} without residual connections."
+            f"With {layers} the accuracy with and without residual connections is "
+            f"{Spread.compare(last['with'], last['without'])}."
         )
         if self.depths[-1] > 1:
             reason += f" {self._cause(measured)}"
@@ -164,12 +166,12 @@ class Residuals(Lesson):
 
 
 def _gradients(model: EncoderOnly, batch: LabelledBatch) -> list[float]:
-    """The norm of the gradient of each layer."""
+    """The norm of the gradient of each layer; squares of the smallest need 64 bits."""
     loss, count = Classification(model)(batch)
     (loss / count).backward()
     layers = [[p.grad for p in block.parameters()] for block in model.encoder.blocks]
     return [
-        float(torch.stack([g.square().sum() for g in layer if g is not None]).sum().sqrt())
+        float(torch.stack([g.double().square().sum() for g in layer if g is not None]).sum().sqrt())
         for layer in layers
     ]
 

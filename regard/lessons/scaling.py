@@ -41,6 +41,8 @@ class Scaling(Lesson):
         See("A trained model without the division", view="tab=inspect&ablate=scaling"),
     )
 
+    cases: ClassVar = ("random",)
+
     key_widths: tuple[int, ...] = (1, 4, 16, 64, 256, 1024)
     """Widths of the random queries and keys."""
     keys: int = 16
@@ -74,15 +76,13 @@ class Scaling(Lesson):
         """Compare the gradients at the widest keys, and the trained losses."""
         last = {kind: measured["random"][kind][-1] for kind in SIMILARITIES}
         gradients = {kind: Spread.of([one["gradient"] for one in last[kind]]) for kind in last}
-        ratio = gradients["divided"].mean / gradients["not divided"].mean
+        ratio = gradients["divided"].middle / gradients["not divided"].middle
         last_losses = {kind: [curve[-1] for curve in measured["losses"][kind]] for kind in SIMILARITIES}
-        losses = {kind: Spread.of(values) for kind, values in last_losses.items()}
         return Verdict(
             holds=ratio >= self.ratio and difference(*last_losses.values()) <= 0,
             reason=f"At d_k = {self.key_widths[-1]} the gradient is {gradients['divided'].write('.3f')} with "
             f"the division and {gradients['not divided'].write('.3f')} without it, a ratio of {ratio:.1f}. "
-            f"The loss after {self.steps} steps is {losses['divided'].write()} and "
-            f"{losses['not divided'].write()}."
+            f"The loss after {self.steps} steps is {Spread.compare(*last_losses.values())}."
             + (
                 " Without the division the softmax saturates, so gradients vanish; they do not explode."
                 if ratio >= self.ratio
@@ -95,7 +95,7 @@ class Scaling(Lesson):
         names = ("variance", "largest", "gradient")
         rows = [
             (width, *(
-                Spread.of([one[name] for one in measured["random"][kind][number]]).mean
+                Spread.of([one[name] for one in measured["random"][kind][number]]).middle
                 for kind in SIMILARITIES
                 for name in names
             ))

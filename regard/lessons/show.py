@@ -39,12 +39,14 @@ def print_lesson(result: Result, console: Console) -> None:
     console.print(f"[bold]{plain(result.name)}[/]  {plain(result.claim)}\n")
     for table in result.tables:
         console.print(_rich(table))
-    for label, experiment in (("verdict", result.experiment), ("control", result.control)):
-        verdict = experiment.verdict
+    parts = {"verdict": (result.experiment, "rule"), "control": (result.control, "control_words")}
+    for label, (experiment, words) in parts.items():
+        verdict, text = experiment.verdict, result.text[words].replace("`", "")
         style = "bold green" if verdict.holds else "bold yellow"
         console.print(
-            f"{label}: [{style}]{plain(verdict.words)}[/]. {plain(verdict.reason)}\n", highlight=False
+            f"{label}: [{style}]{plain(verdict.words)}[/]. {plain(verdict.reason)}", highlight=False
         )
+        console.print(f"[dim]{plain(text)}[/]\n", highlight=False)
     for place in result.places:
         ways = " or ".join(f"[bold]{plain(way)}[/]" for way in place.ways)
         console.print(f"{plain(place.text)}: {ways}", highlight=False)

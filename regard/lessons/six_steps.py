@@ -115,13 +115,13 @@ class SixSteps(Lesson):
     def charts(self, measured: dict[str, Any]) -> list[Chart]:
         """From the dictionary to the mean of all values."""
         rows = measured["look-up"]
-        weights = Series("weight of the right key", TEMPERATURES, tuple(one["largest"] for one in rows))
-        deviation = Series("deviation from its value", TEMPERATURES, tuple(one["deviation"] for one in rows))
+        labels = {"largest": "weight of the right key", "deviation": "deviation from its value"}
         return [
-            Chart(
-                "A dictionary, made soft", "temperature of the softmax", "", (weights, deviation), log_x=True
-            )
-        ]
+            Chart(title, "temperature of the softmax", label, (
+                Series(label, TEMPERATURES, tuple(one[name] for one in rows)),
+            ), log_x=True)
+            for title, (name, label) in zip(("A soft look-up", "Its answer"), labels.items(), strict=True)
+        ]  # fmt: skip
 
     def _example(self, letter: str) -> dict[str, float]:
         """The deviations of one worked example."""
@@ -140,7 +140,7 @@ class SixSteps(Lesson):
         }
 
     def _look_up(self, temperature: float) -> dict[str, float]:
-        """The value of the key "deux" in {un: 1, deux: 2, trois: 3}, found by attention."""
+        """The value of the key "deux" in {un: 1, deux: 2, trois: 9}, found by attention."""
         keys = np.eye(3) if self.distinct_keys else np.ones((3, 3))
         weights, outputs = _six_steps(
             keys[1:2].tolist(), keys.tolist(), [[1.0], [2.0], [9.0]], 1 / temperature

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard.lessons.demo_text import demo_corpus, demo_text
-from regard.lessons.experiment import alternate, median_ratio, peak_memory
+from regard.lessons.experiment import alternate, peak_memory, ratios
 from regard.lessons.head_functions import FUNCTIONS, draw_links
 from regard.lessons.tasks import LookUp
 
@@ -17,7 +17,7 @@ def test_works_take_turns_and_the_first_round_is_not_counted():
     seconds = alternate({name: lambda name=name: order.append(name) for name in "ab"}, rounds=3)
     assert order == list("ab" * 4)
     assert [len(taken) for taken in seconds.values()] == [3, 3]
-    assert median_ratio([1.0, 9.0, 6.0], [1.0, 3.0, 3.0]) == 2.0
+    assert ratios([1.0, 9.0, 6.0], [1.0, 3.0, 3.0]) == [1.0, 3.0, 2.0]
 
 
 def test_peak_memory_is_the_most_at_one_time():

@@ -166,6 +166,9 @@ def test_a_result_survives_json():
 def test_a_difference_smaller_than_the_spread_is_none():
     assert difference([0.5, 0.6], [0.52, 0.56]) == 0.0
     assert difference([0.9, 0.92], [0.5, 0.52]) == pytest.approx(0.4)
+    assert Spread.compare([0.5, 0.6], [0.5, 0.5]) == "0.55 (0.50 to 0.60) and 0.50, which is no difference"
+    assert Spread.compare([0.9], [0.5]) == "0.90 and 0.50"
+    assert Spread.of_times([1.0, 2.0, 9.0]) == (2.0, 1.5, 5.5)
     assert Spread.of([1.0, 2.0, 6.0]) == (3.0, 1.0, 6.0)
     assert Spread.of([1.0, 1.0]).write() == "1.00"
     assert series("a", [1], [[1.0, 3.0]]) == Series("a", (1,), (2.0,), (1.0,), (3.0,))
@@ -187,6 +190,28 @@ def test_a_verdict_that_depends_on_the_seed_says_so():
     verdict = lesson.verdict(measured)
     assert verdict.depends_on_seed
     assert verdict.reason.endswith("Judged by one seed alone, the claim holds for 2 of 3 seeds.")
+
+
+def test_cases_are_not_seeds_even_if_there_are_as_many():
+    lesson = LESSONS["scaling"](key_widths=(1, 4, 16))
+    gradients = [[{"gradient": width + seed / 10} for seed in (1, 2, 3)] for width in (1, 4, 16)]
+    measured = {"random": {"divided": gradients}, "losses": {"divided": [[1.0], [2.0], [3.0]]}}
+    assert lesson.of_seed(measured, 1) == {
+        "random": {"divided": [[{"gradient": 1.2}], [{"gradient": 4.2}], [{"gradient": 16.2}]]},
+        "losses": {"divided": [[2.0]]},
+    }
+
+
+@pytest.mark.parametrize("name", list(LESSONS))
+def test_a_terminal_of_80_columns_shows_every_number(name):
+    result, console = stored_result(name), Console(record=True, width=80, file=io.StringIO())
+    assert result is not None
+    print_lesson(result, console)
+    shown = console.export_text()
+    assert "…" not in shown  # a cell that is cut
+    words = " ".join(shown.split())
+    for text in (result.text["rule"], result.text["control_words"]):
+        assert text.replace("`", "") in words
 
 
 def lists_that_differ(first, second, path=()):
