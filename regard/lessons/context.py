@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -43,7 +43,7 @@ class Context(Lesson):
 
     tokens: tuple[int, ...] = (256, 512, 1024, 2048, 4096, 8192)
     """Lengths of the text."""
-    kind: str = "fused"
+    kind: Literal["fused", "explicit"] = "fused"
     """The judged kind of attention."""
     slope: float = 1.25
     """Highest slope of the memory that counts as linear."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -65,7 +65,7 @@ class Families(Lesson):
     )
     control_words: ClassVar = "The meaning is read from the end of the sentence, which a decoder reads too."
 
-    read_at: str = "it"
+    read_at: Literal["it", "end"] = "it"
     """The word whose vector is read: "it" or "end"."""
     gap: float = 0.05
     """Smallest difference of the accuracies."""

@@ -197,6 +197,18 @@ class Lesson(Settings):
         """Lists as tuples: TOML and JSON have only lists."""
         return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
 
+    @model_validator(mode="after")
+    def _check_counts(self) -> Self:
+        """Refuse a list without entries, and a whole number below 1 that is not a seed."""
+        for name, value in self:
+            if value == ():
+                raise ValueError(f"{name} is empty; give it at least one value")
+            numbers = value if isinstance(value, tuple) else (value,)
+            low = min((one for one in numbers if type(one) is int), default=1)
+            if low < (name != "seeds"):
+                raise ValueError(f"{name} ({low}) must be at least {int(name != 'seeds')}")
+        return self
+
     @abstractmethod
     def measure(self, say: Say) -> dict[str, Any]:
         """Run the experiment; the numbers, as JSON values."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -73,7 +73,7 @@ class Norms(Lesson):
     rule: ClassVar = "The claim holds if both changes of the model with `norm` are at most `rounding`."
     control_words: ClassVar = "Batch norm in place of layer norm; the other models are not trained again."
 
-    norm: str = "layer, before"
+    norm: Literal["layer, before", "layer, after", "batch, before", "none"] = "layer, before"
     """The variant that is judged."""
     variants: tuple[str, ...] = tuple(VARIANTS)
     """The variants that are trained."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import nn
@@ -42,7 +42,11 @@ class Overfitting(Lesson):
     )
     control_words: ClassVar = "A hundred times as many sentences, of which most are seen at most once."
 
-    remedies: tuple[str, ...] = ("dropout", "label smoothing", "averaging")
+    remedies: tuple[Literal["dropout", "label smoothing", "averaging"], ...] = (
+        "dropout",
+        "label smoothing",
+        "averaging",
+    )
     """What is done against overfitting, one at a time."""
     sentences: int = 60
     """Sentences of the training text."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -75,7 +75,7 @@ class Projections(Lesson):
         See("The raw scores of one word in a trained model", view="tab=inspect&picture=matrix"),
     )
 
-    judged: str = "none"
+    judged: Literal["none", "shared"] = "none"
     """The projections that are judged."""
     rounding: float = 1e-6
     """Largest difference that counts as none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -58,8 +58,8 @@ class Recurrence(Lesson):
     """Smallest difference of the recall."""
     steps: int = 100
     """Training steps on such texts."""
-    parts: tuple[str, ...] = ("recall", "translation", "time")
-    """What is measured."""
+    parts: tuple[Literal["recall", "translation", "time"], ...] = ("recall", "translation", "time")
+    """What is measured; always the recall."""
     sentences: int = 1500
     """Sentences of the reduced demo corpus."""
     translation_steps: int = 300
@@ -76,7 +76,7 @@ class Recurrence(Lesson):
     def measure(self, say: Say) -> dict[str, Any]:
         """The chosen parts."""
         parts = {"recall": self._recall, "translation": self._translation, "time": self._times}
-        return {part: parts[part](say) for part in self.parts}
+        return {part: parts[part](say) for part in dict.fromkeys(("recall", *self.parts))}
 
     def judge(self, measured: dict[str, Any]) -> Verdict:
         """The recall at the largest distance."""

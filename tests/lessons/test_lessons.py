@@ -54,7 +54,7 @@ SHORT: dict[str, dict] = {
     "similarity": {"steps": 150, "seeds": (1,), "able": 0.7},
     "projections": {"steps": 60, "seeds": (1,)},
     "heads": {"counts": (1, 8), "rounds": 2, "steps": 2, "seeds": (1,), "sentences": 8, "ablated": 2},
-    "feed-forward": {"trained_sources": (), "seeds": (1,)},
+    "feed-forward": {"trained_sources": ("activation",), "seeds": (1,)},
     "residuals": {"steps": 120, "seeds": (1,), "depths": (1, 6)},
     "norms": {"steps": 40, "seeds": (1,)},
     "recurrence": {"distances": (24,), "steps": 50, "parts": ("recall",), "seeds": (1,)},
@@ -264,6 +264,15 @@ def test_the_page_and_the_terminal_say_the_same():
 def test_settings_are_checked():
     with pytest.raises(SettingError, match="unknown setting 'stepps'"):
         LESSONS["order"](stepps=3)
+    with pytest.raises(SettingError, match=r"steps \(0\) must be at least 1"):
+        LESSONS["order"](steps=0)
+    with pytest.raises(SettingError, match=r"lengths \(-6\) must be at least 1"):
+        LESSONS["positions"](lengths=(6, -6))
+    with pytest.raises(SettingError, match="seeds is empty; give it at least one value"):
+        LESSONS["order"](seeds=[])
+    with pytest.raises(SettingError, match="kind"):
+        LESSONS["context"](kind="fussed")
+    assert LESSONS["order"](seeds=(0,)).seeds == (0,)
     with pytest.raises(UsageError, match="unknown lesson 'oder'; did you mean order"):
         stored_result("oder")
 
