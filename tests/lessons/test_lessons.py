@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -133,6 +134,20 @@ def test_a_stored_result_is_of_the_present_settings(name):
     assert as_json(lesson.tables(measured)) == as_json(stored.tables)
     figure = stored_figure(name)
     assert f"Matplotlib v{version('matplotlib')}" not in figure or figure == draw_svg(lesson.charts(measured))
+
+
+def test_stored_results_are_of_the_shipped_models():
+    meaning, temperature = (stored_result(name) for name in ("meaning", "temperature"))
+    assert meaning is not None
+    assert temperature is not None
+    banks = run_quietly(LESSONS["meaning"]())[0].measured["cosines"]
+    np.testing.assert_allclose(banks, meaning.experiment.measured["cosines"], atol=1e-3)
+    quick = LESSONS["temperature"](temperatures=(1.0,), samples=1, seeds=(1,))
+    written, known = (
+        measured["temperatures"]["1"][0]["entropy"]
+        for measured in (run_quietly(quick)[0].measured, temperature.experiment.measured)
+    )
+    assert written == pytest.approx(known, abs=1e-3)
 
 
 def as_json(tables):
