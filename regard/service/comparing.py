@@ -192,13 +192,16 @@ def _sentence(
     if not any_off:
         return "Nothing is switched off."
     first, second = rivals.words
-    said = f"“{first}” {rivals.before[0]:.2f} to {rivals.after[0]:.2f}"
     moved = [abs(after - before) for before, after in zip(rivals.before, rivals.after, strict=True)]
     if max(moved) < NOTICED and text == text_without:
-        return f"Hardly anything changes: {said} at most."
+        return (
+            f"Hardly anything changes: “{first}” goes from {rivals.before[0]:.3f} to {rivals.after[0]:.3f}."
+        )
+    said = f"“{first}” {rivals.before[0]:.2f} to {rivals.after[0]:.2f}"
     if moved[1] >= NOTICED:
         said += f", “{second}” {rivals.before[1]:.2f} to {rivals.after[1]:.2f}"
     if not what:
         return f"{said}."
-    is_same = text == text_without
-    return f"{said}; the {what} {'stays the same' if is_same else f'flips to “{text_without}”'}."
+    if text == text_without:
+        return f"{said}; the {what} stays the same."
+    return f"{said}; the {what} {f'flips to “{text_without}”' if text_without else 'becomes empty'}."

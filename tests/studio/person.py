@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Error, Locator, Page, expect
 
 from regard.inspection.render.bundle import bundle
 
@@ -33,6 +33,18 @@ READ_COLOURS = """([root, names]) => names.map(name => {
     probe.remove();
     return colour;
 })"""
+# Resolves when nothing was under way for some frames: what comes into view in one may ask for more.
+REST = """patience => new Promise((done, fail) => {
+    const until = performance.now() + patience;
+    let quiet = 0;
+    const look = () => {
+        quiet = document.querySelector("[aria-busy=true]") ? 0 : quiet + 1;
+        if (quiet > 3) done();
+        else if (performance.now() > until) fail(new Error("something is still under way"));
+        else setTimeout(() => requestAnimationFrame(look));
+    };
+    look();
+})"""
 # Where cells stand is the view's own matter; what colour stands there is not.
 PLAN = f"([labels, box]) => {bundle('pictures/matrix_plan.js')}.planOf(labels, box.width, box.height)"
 
@@ -46,17 +58,22 @@ class Person:
         page.on("console", lambda message: self.heard.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.heard.append(f"thrown: {error}"))
 
-    def visit(self, **chosen: Any) -> Person:
-        """Open the studio, with things chosen in the address, and wait until something is drawn."""
+    def arrive(self, **chosen: Any) -> Person:
+        """Open the studio, with things chosen in the address, and wait for a tab; panels may be empty."""
         self.page.goto(f"{self.home}/studio" + (f"#{urlencode(chosen)}" if chosen else ""))
         expect(self.page.get_by_role("tab", selected=True)).to_be_visible()
         return self
+
+    def visit(self, **chosen: Any) -> Person:
+        """Open the studio, with things chosen in the address, and wait until all of it is drawn."""
+        return self.arrive(**chosen).settle()
 
     def settle(self) -> Person:
         """Wait until the page says that all that was asked for is drawn."""
         try:
             expect(self.page.locator(".main")).to_have_attribute("aria-busy", "false")
-        except AssertionError as late:
+            rest(self.page)
+        except (AssertionError, Error) as late:
             raise AssertionError(f"the page does not come to rest. {self.told()}") from late
         return self
 
@@ -77,7 +94,7 @@ class Person:
         self.visit(**chosen)
         expect(self.page.get_by_role("heading", name=re.compile(r", head \d+:"))).to_be_visible()
         expect(self.page.get_by_text("equal the model")).to_be_visible()
-        return self.settle()
+        return self
 
     @property
     def matrix(self) -> Locator:
@@ -127,6 +144,7 @@ class Person:
 
     def spots(self) -> np.ndarray:
         """The middle of each cell of the large matrix on its canvas, rows x columns x (x, y)."""
+        rest(self.page)
         labels = {
             "rows": self.matrix.get_by_role("rowheader").all_inner_texts(),
             "columns": self.matrix.get_by_role("columnheader").all_inner_texts()[1:],
@@ -163,6 +181,11 @@ class Person:
         return np.stack([np.interp(places, np.arange(len(stops)), channel) for channel in stops.T], axis=1)
 
 
+def rest(page: Page) -> None:
+    """Wait until nothing is under way on a page; what is read then belongs to what was done before."""
+    page.evaluate(REST, PATIENCE)
+
+
 def row_names(seen: Any, kind: str) -> list[str]:
     """What the rows of the large matrix are called; a decoder's by the word that they write."""
     queries = seen.sides(kind)[0]
@@ -174,6 +197,7 @@ def row_names(seen: Any, kind: str) -> list[str]:
 
 def numbers(grid: Locator) -> np.ndarray:
     """The numbers of a grid's cells; not a number where a cell is masked."""
+    rest(grid.page)
     return np.array(grid.evaluate(READ_GRID), dtype=float)
 
 
@@ -186,10 +210,12 @@ def part_shown(grid: Locator, array: np.ndarray) -> np.ndarray:
 
 def pixels(canvas: Locator) -> np.ndarray:
     """All pixels of a canvas, rows x columns x (red, green, blue, how opaque)."""
+    rest(canvas.page)
     picture = canvas.evaluate("canvas => canvas.toDataURL()").partition(",")[2]
     return np.array(Image.open(BytesIO(base64.b64decode(picture))).convert("RGBA")).astype(int)
 
 
 def values(marks: Locator) -> list[float]:
     """What elements carry in data-value, in order."""
+    rest(marks.page)
     return [float(value) for value in marks.evaluate_all("all => all.map(one => one.dataset.value)")]

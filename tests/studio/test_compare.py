@@ -45,6 +45,12 @@ def test_heads_are_ranked_by_how_much_changed(tab, both):
     expect(tab.get_by_text(told)).to_be_visible()
 
 
+def test_the_words_that_differ_are_named_without_their_marks(person):
+    person.visit(model="translation", text=f"{TIRED}.", second=f"{WIDE}.", tab="compare")
+    claim = person.page.locator(".compare-finding .claim")
+    expect(claim).to_have_text(re.compile("^(“tired” gives “.+” .*, “wide” gives|Both sentences give)"))
+
+
 def test_it_begins_with_its_finding_and_the_map_is_above_the_fold(tab, both):
     finding = tab.locator(".compare-finding")
     likeliest = [
@@ -62,7 +68,7 @@ def test_it_begins_with_its_finding_and_the_map_is_above_the_fold(tab, both):
     expect(finding.locator(".claim")).to_have_text(claim)
     best = both.changes("it", "source")[0]
     if best.distance >= 0.05:
-        told = f"Encoder, layer {best.layer}, head {best.head} ({100 * best.distance:.0f} %)"
+        told = f"encoder, layer {best.layer}, head {best.head} ({100 * best.distance:.0f} %)"
     else:
         told = "No head moved more than 5 % of the attention of “it”."
     expect(finding).to_contain_text(told)
@@ -138,7 +144,7 @@ def test_a_sentence_of_ones_own_is_kept_beside_an_edit_of_it(person, page):
     own = {"The cat is tired.": "The cat is wide.", "I see the red house.": "I see the red house."}
     for text, edited in own.items():
         page.goto("about:blank")
-        person.visit(model="translation", tab="compare", text=text).settle()
+        person.visit(model="translation", tab="compare", text=text)
         expect(page.get_by_role("textbox", name="First sentence")).to_have_value(text)
         expect(second).to_have_value(edited)
     expect(page.locator(".compare-finding")).to_contain_text("change a word of the second one")

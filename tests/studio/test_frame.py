@@ -66,6 +66,22 @@ def test_the_first_screen_offers_three_next_steps(person, text):
     expect(person.page.get_by_role("tab", name="Layers")).to_have_attribute("aria-selected", "true")
 
 
+def test_a_model_of_vectors_offers_no_step_to_layers(person):
+    """It writes no word, so it has no such tab; no model of these tests is of this kind."""
+
+    def answer(route):
+        told = route.fetch().json()
+        for model in told["models"]:
+            model["output"] = "vectors"
+        route.fulfill(json=told)
+
+    person.page.route(re.compile("/studio/api/models$"), answer)
+    person.inspect(model="masked", text="Paris is the capital of France.")
+    steps = person.page.get_by_role("group", name="What to do next").get_by_role("button")
+    expect(steps).to_have_text(["Take the tour", "Compare with another sentence"])
+    expect(person.page.get_by_role("tab", name="Layers")).to_have_count(0)
+
+
 def test_another_head_leaves_the_finding_and_leads_back(person):
     person.inspect(model="translation", text=TIRED)
     found, show = person.shown_head(), person.button("Show it")

@@ -167,7 +167,9 @@ def test_lines_are_as_strong_as_their_weights(person, inspect):
     assert samples.evaluate_all(read) == values(samples) == [0.1, 0.25, 0.5, 1]
     others = person.page.locator(".lines-curves g:not(.is-strong)").first
     assert others.evaluate("one => getComputedStyle(one).opacity") == "0.25"
-    expect(person.page.locator(".picture .legend")).to_contain_text("other words at 25 % of it")
+    expect(person.page.locator(".picture .legend")).to_contain_text(
+        "beside a chosen word, the others at 25 % of it"
+    )
 
 
 def test_rows_of_the_decoder_are_named_by_the_word_they_write(person, inspect):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
@@ -66,18 +67,24 @@ def test_what_the_tour_claims_of_weights_was_measured(person, inspect):
         told[stop] = measured_at(person, stop)
         if stop < 7:
             card.get_by_role("button", name="Next").click()
-    tired, wide = (inspect("translation", text) for text in (TIRED, TIRED.replace("tired", "wide")))
-    words = [seen.target.labels() for seen in (tired, wide)]
+    wide, tired = (inspect("translation", text) for text in (TIRED.replace("tired", "wide"), TIRED))
+    words = [seen.target.labels() for seen in (wide, tired)]
     fork = next((n for n, pair in enumerate(zip(*words, strict=False)) if pair[0] != pair[1]), None)
     if fork is None:
         assert told[7] == "This model writes the same for both sentences, so there is no word to turn here."
         return
-    moved = moved_everywhere(tired, fork - 1, "animal", "street")
-    before, after = (seen.probabilities[fork - 1, tired.target.ids[fork]] for seen in (tired, moved))
-    assert f"P({words[0][fork]}) is {before:.2f}" in told[7]
-    assert f"and {after:.2f} in all 8 cross-attention heads" in told[7]
-    text = inspect("translation", TIRED, patch=moved.recording.patch).target.text
-    assert ("The translation stays the same" in told[7]) == (text == tired.target.text)
+    (it,), (street,) = wide.source.find("it"), wide.source.find("street")
+    weights = np.stack([wide.attention("encoder", layer)[:, it, street] for layer in range(2)])
+    layer, head = map(int, np.unravel_index(weights.argmax(), weights.shape))
+    assert f"“it” looks most at “street” in encoder, layer {layer}, head {head}." in told[7]
+    assert person.shown_head() == ("encoder", layer, head)
+    one = moved(wide, [("encoder", layer, head)], it)
+    both = moved(wide, [("cross", layer, head) for layer in range(2) for head in range(4)], fork - 1)
+    chances = [seen.probabilities[fork - 1, wide.target.ids[fork]] for seen in (wide, one, both)]
+    said = [float(number) for number in re.findall(r"(?:is|gives) (?:< )?(\d\.\d+)", told[7])]
+    assert np.allclose(said, chances, atol=0.011)
+    text = inspect("translation", wide.source.text, patch=one.recording.patch).target.text
+    assert ("The translation stays the same" in told[7]) == (text == wide.target.text)
 
 
 def measured_at(person, stop: int) -> str:
@@ -101,15 +108,14 @@ def test_the_tour_measures_again_in_another_model(person):
     expect(person.page.locator(".tour-measured")).to_have_text(told["writing"])
 
 
-def moved_everywhere(seen, query, away, to):
-    """The same with all weight of one word given to another, in every cross-attention head of a step."""
-    (away,), (to,) = seen.source.find(away), seen.source.find(to)
+def moved(seen, heads, query):
+    """The same with all weight on "street" given to "animal", in one row of each of these heads."""
+    (animal,), (street,) = seen.source.find("animal"), seen.source.find("street")
     rows = []
-    for layer in range(seen.layers("cross")):
-        for head, row in enumerate(seen.attention("cross", layer)[:, query]):
-            row = row.copy()
-            row[[away, to]] = 0.0, row[away] + row[to]
-            rows.append(Intervention("cross", layer, head, query, tuple(row.tolist())))
+    for kind, layer, head in heads:
+        row = seen.attention(kind, layer, head)[query].copy()
+        row[[street, animal]] = 0.0, row[street] + row[animal]
+        rows.append(Intervention(kind, layer, head, query, tuple(row.tolist())))
     return seen.again(patch=patches(rows))
 
 

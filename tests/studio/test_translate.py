@@ -41,6 +41,35 @@ def test_the_alignment_is_the_cross_attention_of_the_chosen_head(tab, inspect):
     assert np.allclose(numbers(grid), averaged, atol=HALF)
 
 
+def test_the_lines_of_the_alignment_look_as_their_legend_says(tab, inspect):
+    """A weight is its line's opacity; only beside a chosen word are the others fainter."""
+    tab.get_by_label("Cross-attention of").select_option(label="layer 0, head 2")
+    expected = inspect("translation", TEXT).attention("cross", 0, 2, words=True)
+    curves, legend = tab.locator(".alignment .lines-curves path"), tab.locator(".alignment .legend")
+    look = (
+        "all => all.map(one => one.getAttribute('stroke-opacity') * getComputedStyle(one.parentNode).opacity)"
+    )
+    expect(curves).to_have_count(int((expected >= 0.02).sum()))
+    assert np.allclose(curves.evaluate_all(look), values(curves))
+    samples = legend.locator("path")
+    assert samples.evaluate_all(
+        "all => all.map(one => Number(one.getAttribute('stroke-opacity')))"
+    ) == values(samples)
+    asking = tab.get_by_role("list", name="Words that ask").get_by_role("button")
+    expect(asking.last).to_have_text("<end>")
+    asking.nth(1).click()
+    tab.page.mouse.move(5, 5)
+    chosen = curves.evaluate_all("all => all.map(one => one.parentNode.dataset.row === '1')")
+    drawn = np.array(values(curves)) * np.where(chosen, 1, 0)
+    expect(
+        tab.get_by_role("button", pressed=True).filter(has_text=asking.nth(1).inner_text())
+    ).to_be_visible()
+    assert np.allclose(np.array(curves.evaluate_all(look)), drawn)
+    tab.get_by_role("button", name="Matrix", exact=True).click()
+    expect(legend.locator(".ramp")).to_be_visible()
+    expect(legend.locator("path")).to_have_count(0)
+
+
 def test_the_decoder_is_stepped_word_by_word(tab, inspect):
     seen = inspect("translation", TEXT)
     decoder = tab.get_by_role("group", name="The decoder, word by word")
@@ -62,7 +91,7 @@ def test_a_step_taken_before_the_words_are_there_is_shown_when_they_are(person, 
     """A page that throws fails its test; here the words of the vocabulary come last."""
     held = []
     person.page.route(re.compile("/vocabulary$"), lambda route: held.append(route))
-    person.visit(model="translation", text=TEXT, tab="translate")
+    person.arrive(model="translation", text=TEXT, tab="translate")
     decoder = person.page.get_by_role("tabpanel").get_by_role("group", name="The decoder, word by word")
     expect(decoder.get_by_text(re.compile("^step 0 of"))).to_be_visible()
     decoder.get_by_role("button", name="Next", exact=True).click()

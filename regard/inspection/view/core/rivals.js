@@ -14,6 +14,26 @@ export function forkOf(first, second) {
   return null;
 }
 
+/**
+ * The pair of example sentences that a sentence belongs to, whatever mark ends it: {other, watched}; null where none.
+ *
+ * @param {string} text
+ * @param {string[][]} pairs each [first sentence, second sentence, the word to watch]
+ */
+export function pairOf(text, pairs) {
+  const own = plain(text);
+  for (const [first, second, watched] of pairs) {
+    if (plain(first) === own) return { other: second, watched };
+    if (plain(second) === own) return { other: first, watched };
+  }
+  return null;
+}
+
+/** A sentence without the marks at its end, and with straight apostrophes. */
+export function plain(text) {
+  return text.trim().replace(/[.!?]+$/, "").replaceAll("’", "'");
+}
+
 /** The two likeliest words after a position. */
 export function likeliestTwo(logits) {
   let [first, second] = [0, -1];
@@ -58,23 +78,23 @@ export function likeliestRivals({ shape: [layers, positions, top], data }, place
   return second.indexOf(Math.max(...second));
 }
 
-/** Where a translation's next word is decided: the cross head that looks most at a source word. */
-export async function decidingPlace(source, trace, position, word) {
-  const { layers } = trace.kinds.find(({ name }) => name === "cross");
+/** The head of a kind whose row `query` gives a source word the largest weight. */
+export async function strongestHead(source, trace, kind, query, word) {
+  const { layers } = trace.kinds.find(({ name }) => name === kind);
   const places = trace.sides.source.words.filter(({ text }) => text === word).flatMap(({ positions }) => positions);
   const sheets = await Promise.all(Array.from(
     { length: layers },
-    (_, layer) => source.layer(trace.trace, "cross", layer),
+    (_, layer) => source.layer(trace.trace, kind, layer),
   ));
   let best = { weight: -1 };
   sheets.forEach(({ arrays }, layer) => {
     for (let head = 0; head < trace.heads; head++) {
-      const row = rowsOf(arrays.weights, head)[position];
+      const row = rowsOf(arrays.weights, head)[query];
       const weight = Math.max(0, ...places.map((place) => row[place]));
       if (weight > best.weight) best = { weight, layer, head };
     }
   });
-  return { kind: "cross", layer: best.layer, head: best.head, query: position, key: null };
+  return { kind, layer: best.layer, head: best.head, query, key: null };
 }
 
 function losersAndGainers(was, is) {

@@ -35,14 +35,14 @@ export function signedLegend(largest, saying = "") {
   );
 }
 
-/** Lines as they are drawn for some weights; those of the words that are not chosen are fainter. */
+/** Lines as they are drawn for some weights; beside a chosen word, those of the others are fainter. */
 export function linesLegend(colour = "query") {
   const samples = SAMPLES.map((weight) => make("span", { class: "legend-pair" }, String(weight), sampleLine(weight, colour)));
   return make(
     "p",
     { class: "legend" },
     samples,
-    make("span", { text: `opacity is the weight; other words at ${100 * FAINT} % of it; weights below ${LEAST} are left out` }),
+    make("span", { text: `opacity is the weight; beside a chosen word, the others at ${100 * FAINT} % of it; weights below ${LEAST} are left out` }),
   );
 }
 

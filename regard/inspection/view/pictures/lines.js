@@ -6,7 +6,7 @@ import { rove, stopAt } from "../core/roving.js";
 
 const ROW = 26; // pixels from word to word
 export const LEAST = 0.02; // weights below are left out of the drawing; the table has them
-export const FAINT = 0.25; // of the opacity for words beside the chosen one; set in inspect.css
+export const FAINT = 0.25; // of the opacity for words beside a chosen one; set in inspect.css
 const MOST = 1500;
 const WIDTH = 300;
 
@@ -55,6 +55,7 @@ export class Lines {
       "is-strong",
       group.dataset.row === String(strong),
     );
+    this.room.classList.toggle("is-pointed", (strong ?? null) !== null);
     this.room.classList.toggle("is-isolated", this.isolated !== null && this.isolated !== undefined);
     this.buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(place === strong)));
     const best = strong === null || strong === undefined ? [] : this.shares(strong);

@@ -5,7 +5,7 @@
 
 import { quoted, digits } from "../core/dom.js";
 import { probabilities, writeShare } from "../core/chances.js";
-import { decidingPlace, forkOf } from "../core/rivals.js";
+import { forkOf, strongestHead } from "../core/rivals.js";
 import { kindOf } from "../core/tracing.js";
 import { rowName } from "../core/rows.js";
 import { tokenText } from "../parts/share_table.js";
@@ -55,24 +55,29 @@ export async function partingOf(source, { name: model }, first, second, word) {
   return { words: [`Measured in this model: the likeliest word is ${both}.${same}`] };
 }
 
-/** What moving attention does to the word that is decided: in one head, and in all heads of this step. */
-export async function interventionEffect(source, model, first, second, from, to) {
+/**
+ * What moving the weight of a word from one noun to another does to the output: in the encoder head in which it is
+ * largest, and in all cross-attention heads of the step that writes.
+ */
+export async function interventionEffect(source, model, { first, second, word, from, to }) {
   const [base, other] = await Promise.all([first, second].map((text) => source.trace(requestFor(model, text))));
   const fork = forkOf(base.sides.target.tokens, other.sides.target.tokens);
   if (!fork) return { words: ["This model writes the same for both sentences, so there is no word to turn here."] };
   const { position, words: ids } = fork;
-  const place = await decidingPlace(source, base, position, from);
-  const rows = await stepRows(source, base, position);
-  const chosen = rows.filter(({ layer, head }) => layer === place.layer && head === place.head);
+  const query = base.sides.source.words.find(({ text }) => text === word).positions[0];
+  const place = await strongestHead(source, base, "encoder", query, from);
+  const [inHead] = (await rowsAt(source, base, "encoder", query)).filter(({ layer, head }) => layer === place.layer && head === place.head);
+  const ofStep = (await rowsAt(source, base, "cross", position)).slice(-MOST_INTERVENTIONS);
   const outcome = (own) => outcomeOf(source, requestFor(model, first), own, base, position, from, to);
-  const [before, one, all] = [await outcome([]), await outcome(chosen), await outcome(rows)];
+  const [before, one, all] = [await outcome([]), await outcome([inHead]), await outcome(ofStep)];
   const name = tokenText(base.sides.target.tokens[position + 1].text);
   const share = ({ shares }) => writeShare(shares[ids[0]], 2);
   return {
     state: place,
     words: [
-      `Measured in this model: P(${name}) is ${share(before)}. With all weight on ${quoted(from)} moved to ${quoted(to)} it is ${share(one)} in this head alone, and ${share(all)} in all ${rows.length} cross-attention heads of this step.`,
-      verdictOf(before.translation, all.translation),
+      `Measured in this model: ${quoted(word)} looks most at ${quoted(from)} in encoder, layer ${place.layer}, head ${place.head}. P(${name}) is ${share(before)}. With that weight moved to ${quoted(to)} it is ${share(one)}.`,
+      verdictOf(before.translation, one.translation),
+      `The same move in all ${ofStep.length} cross-attention heads of the step that writes “${name}” gives ${share(all)}.`,
     ],
   };
 }
@@ -87,20 +92,19 @@ export async function lossesOf(source, { name }) {
 }
 
 function verdictOf(before, after) {
-  if (before !== after) return `The translation turns into “${after}”: here the attention of this step decides.`;
-  return "The translation stays the same: the attention of this step alone does not decide.";
+  if (before !== after) return `The translation turns into “${after}”: here this head decides.`;
+  return "The translation stays the same: this head alone does not decide.";
 }
 
-/** The model's own rows of one step in cross-attention, as many as a request may replace. */
-async function stepRows(source, trace, query) {
-  const { layers } = kindOf(trace, "cross");
-  const sheets = await Promise.all(Array.from({ length: layers }, (_, layer) => source.layer(trace.trace, "cross", layer)));
-  const rows = sheets.flatMap((sheet, layer) => Array.from({ length: trace.heads }, (_, head) => {
+/** The model's own rows of one query in all heads of a kind. */
+async function rowsAt(source, trace, kind, query) {
+  const { layers } = kindOf(trace, kind);
+  const sheets = await Promise.all(Array.from({ length: layers }, (_, layer) => source.layer(trace.trace, kind, layer)));
+  return sheets.flatMap((sheet, layer) => Array.from({ length: trace.heads }, (_, head) => {
     const [, , keys] = sheet.arrays.weights.shape;
     const row = Array.from(headOf(sheet, head).subarray(query * keys, (query + 1) * keys));
-    return { kind: "cross", layer, head, query, row: wholeRow(row) };
+    return { kind, layer, head, query, row: wholeRow(row) };
   }));
-  return rows.slice(-MOST_INTERVENTIONS);
 }
 
 async function outcomeOf(source, request, own, base, position, from, to) {

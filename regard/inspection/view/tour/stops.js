@@ -74,11 +74,11 @@ const STOPS = [
   {
     title: "Intervene",
     words: [
-      "Is it the attention of this step that decides? Below the picture, slide its weight from “animal” over to “street” and watch the probabilities of the next word. Undo brings everything back.",
+      "Is it attention that decides? Below the picture, slide the weight of “it” from “street” over to “animal” and watch the probabilities of the word that is written for it. Undo brings everything back.",
     ],
     show: ".intervention",
-    state: () => ({ ...UNCHANGED, tab: "inspect", text: TIRED, picture: null, takefrom: "animal", giveto: "street" }),
-    measure: (source, model) => interventionEffect(source, model, TIRED, WIDE, "animal", "street"),
+    state: () => ({ ...UNCHANGED, tab: "inspect", text: WIDE, picture: null, takefrom: "street", giveto: "animal" }),
+    measure: (source, model) => interventionEffect(source, model, { first: WIDE, second: TIRED, word: "it", from: "street", to: "animal" }),
     fits: ({ family }) => family === "encoder-decoder",
   },
   {

@@ -67,7 +67,8 @@ export function headName({ kind, layer, head }) {
   return `${attentionTitle(kind, layer)}, head ${head}`;
 }
 
-function bare(word) {
+/** A word without the marks that follow it. */
+export function bare(word) {
   return word.replace(/[.,;:!?]+$/, "");
 }
 

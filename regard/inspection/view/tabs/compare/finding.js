@@ -3,7 +3,7 @@
 import { make, quoted } from "../../core/dom.js";
 import { writeShare } from "../../core/chances.js";
 import { tokenText } from "../../parts/share_table.js";
-import { differing, headName } from "./comparing.js";
+import { bare, differing, headName } from "./comparing.js";
 
 const MOST = 3;
 const SAME = "Both sentences are the same; change a word of the second one.";
@@ -46,13 +46,18 @@ export function claimOf({ next, outputs }, [first, second]) {
 export function headsSentence(changes, watched) {
   const moved = changes.filter(({ distance }) => distance >= CHANGED);
   if (!moved.length) return `No head moved more than ${100 * CHANGED} % of the attention of ${quoted(watched)}.`;
-  const named = moved.slice(0, MOST).map((change) => `${headName(change)} (${Math.round(100 * change.distance)} %)`);
+  const named = moved.slice(0, MOST).map((change) => `${inSentence(headName(change))} (${Math.round(100 * change.distance)} %)`);
   const rest = moved.length > MOST ? ` and ${moved.length - MOST} more` : "";
   return `The attention of ${quoted(watched)} moved most in ${named.join("; ")}${rest}.`;
 }
 
+// "Encoder, layer 2" within a sentence.
+function inSentence(name) {
+  return name[0].toLowerCase() + name.slice(1);
+}
+
 // "tired" and "wide": the words in which two sentences differ; whole sentences where all do.
 function endings(first, second) {
-  const [one, other] = differing(first, second).map((words) => words.filter(({ differs }) => differs).map(({ text }) => text).join(" "));
+  const [one, other] = differing(first, second).map((words) => words.filter(({ differs }) => differs).map(({ text }) => bare(text)).join(" "));
   return one && other ? [quoted(one), quoted(other)] : ["The first sentence", "the second"];
 }

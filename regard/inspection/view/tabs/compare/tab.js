@@ -15,6 +15,7 @@ import { CompareOne } from "./one_head.js";
 import { CompareOutputs } from "./outputs.js";
 import { listOf, matrixOf } from "../../saving/npz.js";
 import { PanelRequests } from "../../core/requests.js";
+import { pairOf, plain } from "../../core/rivals.js";
 import { TabBase, isReady } from "../../core/tab.js";
 
 const FEW = 16;
@@ -161,8 +162,9 @@ class CompareTab extends TabBase {
     const word = trace.sides[side]?.words[Number(number)] && Number(number);
     if (word !== undefined) return { side, word };
     const { queries, causal } = trace.kinds[0];
-    const pair = this.model().pairs.find((each) => each.includes(trace.text) && each.includes(second));
-    return { side: queries, word: wordToWatch(trace.sides[queries].words, causal ? null : pair?.[2]) };
+    const pair = pairOf(trace.text, this.model().pairs);
+    const isPair = pair && plain(pair.other) === plain(second);
+    return { side: queries, word: wordToWatch(trace.sides[queries].words, causal ? null : isPair ? pair.watched : undefined) };
   }
 
   drawWords(trace, chosenSide, chosen) {

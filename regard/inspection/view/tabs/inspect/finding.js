@@ -1,6 +1,7 @@
 /** What the page begins with: one finding about the sentence, measured in the loaded model, and three next steps. */
 
 import { make, fill } from "../../core/dom.js";
+import { pairOf, plain } from "../../core/rivals.js";
 import { button } from "../../parts/controls.js";
 
 /** The strip; show(trace, isShown) after each drawing, where isShown says that the picture is that of the finding. */
@@ -35,24 +36,15 @@ export class FindingStrip {
   /** The tour, a second sentence, and the layers: [text, what happens]. */
   nextSteps(trace) {
     const { state, context } = this;
-    const text = plain(trace.text);
-    const pair = context.model().pairs.find((each) => each.slice(0, 2).some((one) => plain(one) === text));
-    const other = pair && (plain(pair[0]) === text ? pair[1] : pair[0]);
+    const { other } = pairOf(trace.text, context.model().pairs) ?? {};
     const compare = other
       ? [`Compare with “… ${ending(trace.text, other)}”`, () => state.set({ tab: "compare", second: other }, { push: true })]
       : ["Compare with another sentence", () => state.set({ tab: "compare", second: state.get("second") ?? trace.text }, { push: true })];
-    const why = context.model().output === "classes" ? "See what decides the class" : "See what each layer would write";
-    return [
-      ["Take the tour", () => context.tour.begin()],
-      compare,
-      [why, () => state.set({ tab: "layers" }, { push: true })],
-    ];
+    const { output } = context.model();
+    const why = output === "classes" ? "See what decides the class" : "See what each layer would write";
+    const layers = [why, () => state.set({ tab: "layers" }, { push: true })];
+    return [["Take the tour", () => context.tour.begin()], compare, ...(output === "vectors" ? [] : [layers])];
   }
-}
-
-// A sentence without the marks at its end, and with straight apostrophes.
-function plain(text) {
-  return text.trim().replace(/[.!?]+$/, "").replaceAll("’", "'");
 }
 
 // The words of the second sentence from the first one that differs.

@@ -10,7 +10,7 @@ import { offerSaves } from "../../saving/save.js";
 import { moveEverywhere, interventionOf, setWeight, sharesOf, wholeRow, withIntervention } from "./interventions.js";
 import { InterventionOutcome } from "./intervention_outcome.js";
 import { InterventionRow } from "./intervention_row.js";
-import { decidingPlace } from "../../core/rivals.js";
+import { strongestHead } from "../../core/rivals.js";
 import { rowName } from "../../core/rows.js";
 import { PanelRequests } from "../../core/requests.js";
 
@@ -59,13 +59,13 @@ export class InterventionPanel {
     this.table = new InterventionRow({ ontype: (word, typed) => this.type(word, typed) });
     this.undoer = button("Undo", () => this.undo());
     this.resetter = button("Reset", () => this.reset());
-    this.decider = button("Go to where it is decided", () => this.goToDecision(), { hidden: true });
+    this.stepOpener = button("Go to the step that writes it", () => this.goToStep(), { hidden: true });
     this.outcome = new InterventionOutcome(context);
     const controls = make("div", { class: "controls" }, this.from.root, this.to.root, this.scope.root);
     body.append(
       controls,
       this.part.root,
-      make("div", { class: "buttons" }, this.undoer, this.resetter, this.decider),
+      make("div", { class: "buttons" }, this.undoer, this.resetter, this.stepOpener),
       this.outcome.element,
       this.saying,
       this.table.element,
@@ -104,7 +104,7 @@ export class InterventionPanel {
     });
     if (!isDrawn || !isThere) return;
     const outcome = { base: this.base, request, interventions: this.state.get("interventions") };
-    if (await this.outcome.show(outcome)) this.offerDecision();
+    if (await this.outcome.show(outcome)) this.offerStep();
   }
 
   take(base, { weights, visible }) {
@@ -204,18 +204,18 @@ export class InterventionPanel {
     this.table.show({ words: this.words, original: this.original, row: this.row });
   }
 
-  // The rivals are written by the decoder; what it looks at there weighs more than what the encoder saw before.
-  offerDecision() {
+  // The rivals are written by the decoder, in a step of its own.
+  offerStep() {
     const { base, place } = this;
     const position = this.outcome.rivals?.position;
     const isThere = place.kind === "cross" && place.query === position;
-    this.decider.hidden = isThere || position === undefined || !base.kinds.some(({ name }) => name === "cross");
+    this.stepOpener.hidden = isThere || position === undefined || !base.kinds.some(({ name }) => name === "cross");
   }
 
-  goToDecision() {
+  goToStep() {
     const { text } = this.words[Number(this.from.select.value)];
     return this.scopeRequests.run(
-      (ask) => decidingPlace(ask, this.base, this.outcome.rivals.position, text),
+      (ask) => strongestHead(ask, this.base, "cross", this.outcome.rivals.position, text),
       (place) => this.state.set(place, { push: true }),
     );
   }

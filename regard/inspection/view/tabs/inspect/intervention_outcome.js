@@ -7,7 +7,7 @@ import { PanelRequests } from "../../core/requests.js";
 import { requestBefore } from "../../core/tracing.js";
 import { shareTable, wordText } from "../../parts/share_table.js";
 import { probabilities, writeShare } from "../../core/chances.js";
-import { closestRace, forkOf, likeliestTwo, widestChange } from "../../core/rivals.js";
+import { closestRace, forkOf, likeliestTwo, pairOf, widestChange } from "../../core/rivals.js";
 
 const RESTING = 60; // milliseconds without a change before the model reads the sentence again
 const MOST_NUMBERS = 600_000; // logits that are read again for each intervention
@@ -94,11 +94,11 @@ export class InterventionOutcome {
   }
 
   async partingOf(ask, base, request) {
-    const pair = this.model().pairs.find((each) => each.slice(0, 2).includes(base.text));
+    const pair = pairOf(base.text, this.model().pairs);
     if (!pair || base.sides.source === undefined || base.sides.target === undefined) return null;
     const other = await ask.trace({
       ...request,
-      text: pair[pair[0] === base.text ? 1 : 0],
+      text: pair.other,
       target: null,
       target_ids: null,
     });

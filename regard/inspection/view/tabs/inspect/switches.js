@@ -90,5 +90,5 @@ export class Switches {
 
 function outcome({ text, text_without: without }) {
   if (text === null || text === undefined || without === null) return "";
-  return text === without ? "It still writes the same." : `It now writes: ${without}`;
+  return text === without ? "It still writes the same." : `It now writes: ${without || "nothing"}`;
 }

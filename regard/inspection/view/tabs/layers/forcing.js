@@ -37,7 +37,7 @@ export class ForcedOutput {
     this.element.hidden = !sides.target;
     if (!sides.target) return;
     this.label.textContent = sides.source ? "It writes" : "It goes on";
-    adjust(this.reset, { disabled: forced === null });
+    this.reset.hidden = forced === null;
     const own = forced ?? (sides.source ? sides.target.text : "");
     if (this.field !== this.field.ownerDocument.activeElement && this.field.value !== own) adjust(this.field, { value: own });
     this.field.grow();

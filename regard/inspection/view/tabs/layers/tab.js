@@ -3,7 +3,7 @@
 import { make } from "../../core/dom.js";
 import { PanelRequests } from "../../core/requests.js";
 import { TabBase, isReady } from "../../core/tab.js";
-import { forkOf, likeliestRivals } from "../../core/rivals.js";
+import { forkOf, likeliestRivals, pairOf } from "../../core/rivals.js";
 import { choose } from "../../parts/panel.js";
 import { Examples, sentenceBar, sentenceField, unitSwitch } from "../../parts/sentence.js";
 import { FlowPanel } from "./flow.js";
@@ -95,10 +95,9 @@ class LayersTab extends TabBase {
   }
 
   async forkOf(ask, trace) {
-    const pair = this.model().pairs.find((each) => each.slice(0, 2).includes(trace.text));
+    const pair = pairOf(trace.text, this.model().pairs);
     if (!pair || trace.translation === null) return null;
-    const text = pair[0] === trace.text ? pair[1] : pair[0];
-    const other = await ask.trace({ ...this.trace.request, text, target: null });
+    const other = await ask.trace({ ...this.trace.request, text: pair.other, target: null });
     return forkOf(trace.sides.target.tokens, other.sides.target.tokens);
   }
 

@@ -53,6 +53,7 @@ class TrainingTab extends TabBase {
     const progress = panel({ title: "The loss on the way", class: "training-progress" });
     this.heading = picture.heading;
     const room = make("div", {});
+    this.legend = make("div", {});
     this.matrix = new Matrix(room, { label: "Attention at the chosen checkpoint" });
     this.output = make("p", { class: "output-line", dir: "auto" });
     this.head = choice({ label: "Head", options: [], value: "", onchange: (value) => this.pick(value) });
@@ -60,7 +61,7 @@ class TrainingTab extends TabBase {
       make("div", { class: "controls" }, this.head.root),
       this.output,
       room,
-      attentionLegend({ masked: true }),
+      this.legend,
     );
     offerMatrix(picture.foot, this, {
       name: "attention in training",
@@ -248,6 +249,7 @@ class TrainingTab extends TabBase {
     const weights = arrays.weights.data.subarray(head * rows * columns, (head + 1) * rows * columns);
     this.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}, at step ${at.toLocaleString("en")}`;
     this.matrix.show({ rows: labels(queries), columns: labels(keys), weights, visible: arrays.visible.data });
+    fill(this.legend, attentionLegend({ masked: arrays.visible.data.some((seen) => !seen) }));
     const isFirst = at === 0 ? " (nothing learned yet)" : "";
     fill(
       this.output,

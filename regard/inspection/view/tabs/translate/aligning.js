@@ -5,7 +5,7 @@ import { beside, panel, segments, choose } from "../../parts/panel.js";
 import { choice } from "../../parts/controls.js";
 import { Matrix } from "../../pictures/matrix.js";
 import { Lines } from "../../pictures/lines.js";
-import { attentionLegend } from "../../parts/legend.js";
+import { attentionLegend, linesLegend } from "../../parts/legend.js";
 import { foldedTable } from "../../parts/table.js";
 import { offerSaves } from "../../saving/save.js";
 import { PanelRequests } from "../../core/requests.js";
@@ -37,12 +37,13 @@ export class AlignmentPanel {
     });
     this.linesRoom = make("div", { class: "lines-room" });
     this.matrixRoom = make("div", {});
+    this.legend = make("div", {});
     body.append(
       make("div", { class: "controls" }, this.looks, this.head.root),
       this.saying,
       this.linesRoom,
       this.matrixRoom,
-      attentionLegend(),
+      this.legend,
     );
     const label = "Cross-attention: a row for each output word, a column for each source word";
     this.matrix = new Matrix(this.matrixRoom, { label, rowIdea: "query", columnIdea: "key" });
@@ -133,8 +134,9 @@ export class AlignmentPanel {
     choose(this.looks, look);
     this.linesRoom.hidden = look !== "lines";
     this.matrixRoom.hidden = look !== "matrix";
+    fill(this.legend, look === "lines" ? linesLegend() : attentionLegend());
     const weights = wordRows(rows, target.words, source.words);
-    const output = [...target.words.filter((word) => word.positions[0] > 0), { text: "end", special: "end" }];
+    const output = [...target.words.filter((word) => word.positions[0] > 0), { text: "<end>", special: "end" }];
     fill(this.saying, this.sentence(name, value));
     const [labels, columns] = [output, source.words].map((words) => words.map(({ text }) => text));
     if (this.pinned >= labels.length) this.pinned = null;

@@ -121,7 +121,7 @@ export class DecodingPanel {
       "span",
       { class: "to-come", text: tokenText(token.text) },
     ));
-    const now = make("b", { class: "output now", text: next ? tokenText(next.text) : "end" });
+    const now = make("b", { class: "output now", text: next ? tokenText(next.text) : "<end>" });
     fill(this.written, done.map((token) => [word(token), " "]), now, " ", rest.flatMap((span) => [span, " "]));
   }
 
