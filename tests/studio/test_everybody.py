@@ -35,7 +35,7 @@ PLACES = {
 
 def settle(person, place):
     """Open a place and wait until it is quiet there."""
-    person.visit(**PLACES[place]).settle()
+    person.visit(**PLACES[place])
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("browser")
 
 def test_a_lesson_is_found_read_followed_and_run(person, page):
     """From the list to a page, along its link and back, and through a run."""
-    person.visit(model="masked", tab="lessons").settle()
+    person.visit(model="masked", tab="lessons")
     entries = page.locator(".lesson-list li")
     expect(entries).to_have_count(len(NAMES))
     page.get_by_role("link", name=re.compile("^six-steps")).click()
@@ -41,7 +41,7 @@ def test_a_lesson_is_found_read_followed_and_run(person, page):
 
 def test_every_link_opens_the_tab_that_it_names(person, page):
     """With a model that has all tabs that the lessons name."""
-    person.visit(model="translation", tab="lessons").settle()
+    person.visit(model="translation", tab="lessons")
     views = {place.view for name in NAMES if (result := stored_result(name)) for place in result.places}
     for view in sorted(views - {""}):
         page.evaluate("view => { location.hash = `model=translation&text=It is tired.&${view}`; }", view)

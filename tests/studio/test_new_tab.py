@@ -37,7 +37,7 @@ def test_the_tab_of_the_example_shows_the_models_numbers(person, inspect, view):
         route.fulfill(body=f"const view = {bundle(folder=view)}{start}", content_type="text/javascript")
 
     person.page.route(re.compile(r"/studio/view\.js"), answer)
-    person.visit(model="translation", text=CAT, tab="focus").settle()
+    person.visit(model="translation", text=CAT, tab="focus")
     table = person.page.get_by_role("table", name="Words that a head looks at")
     expect(table).to_be_visible()
     seen = inspect("translation", CAT)

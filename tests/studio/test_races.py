@@ -88,7 +88,7 @@ class Racer:
     def open(self, **chosen: Any) -> bool:
         """Open the tab; False if the model has no such tab."""
         self.page.goto("about:blank")
-        self.person.visit(tab=self.tab, **chosen).settle()
+        self.person.visit(tab=self.tab, **chosen)
         return self.page.locator(f".tab.{self.tab}:not([hidden])").count() == 1
 
     def expected(self) -> list[dict[str, Any]]:

@@ -68,7 +68,7 @@ def test_a_word_is_hidden_and_shown_again(gap, load):
     ],
 )
 def test_the_chosen_word_is_hidden_and_no_other(person, text, word, masked):
-    person.visit(model="masked", text=text, tab="read").settle()
+    person.visit(model="masked", text=text, tab="read")
     words = person.page.get_by_role("group", name="Words; choose one to hide it").get_by_role("button")
     words.nth(word).click()
     expect(person.field).to_have_value(masked)
@@ -77,14 +77,14 @@ def test_the_chosen_word_is_hidden_and_no_other(person, text, word, masked):
 def test_what_is_filled_and_classified_follows_the_heads_that_are_off(person, inspect):
     off = [("encoder", 0, 0), ("encoder", 0, 1), ("encoder", 1, 2)]
     ablate = ",".join(".".join(map(str, head)) for head in off)
-    person.visit(model="masked", text=PARIS, tab="read", ablate=ablate).settle()
+    person.visit(model="masked", text=PARIS, tab="read", ablate=ablate)
     without, whole = inspect("masked", PARIS, ablate=off), inspect("masked", PARIS)
     at = next(place for place, token in enumerate(whole.source.tokens) if token.special == "mask")
     best, before = (np.sort(seen.probabilities[at])[::-1][:3] for seen in (without, whole))
     assert not np.allclose(best, before, atol=1e-4)
     shown = values(person.page.get_by_role("table", name="What stands in the gap").locator(".share-bar"))
     assert shown[:3] == pytest.approx(best, abs=1e-5)
-    person.visit(model="classes", text=FILM, tab="read", ablate=ablate).settle()
+    person.visit(model="classes", text=FILM, tab="read", ablate=ablate)
     logits = inspect("classes", FILM, ablate=off).recording.output.float().softmax(-1)
     shown = values(person.page.get_by_role("table", name="Which class it is").locator(".share-bar"))
     assert shown == pytest.approx(sorted(logits.flatten().tolist(), reverse=True), abs=1e-5)

@@ -76,7 +76,7 @@ def test_what_is_changed_is_said_on_every_tab_and_reset(person, load):
     row = [{"kind": "encoder", "layer": 1, "head": 1, "query": 4, "row": [1] + [0] * 8}]
     ablate = ",".join(".".join(map(str, head)) for head in off)
     changes = {"ablate": ablate, "interventions": json.dumps(row)}
-    person.visit(model="translation", text=CAT, second="The dog sleeps.", **changes).settle()
+    person.visit(model="translation", text=CAT, second="The dog sleeps.", **changes)
     line = person.page.get_by_role("group", name="Active changes")
     for name in person.page.get_by_role("tab").all_inner_texts():
         person.open_tab(name)

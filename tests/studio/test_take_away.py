@@ -125,7 +125,7 @@ def test_back_returns_to_the_head_before(opened):
 
 @pytest.mark.parametrize("chosen", TABS, ids=lambda chosen: chosen["tab"])
 def test_every_picture_of_a_tab_can_be_saved(person, chosen, tmp_path):
-    person.visit(**chosen).settle()
+    person.visit(**chosen)
     wait_for_vectors(person, chosen["tab"])
     offers = person.page.locator("details.save").locator("visible=true")
     expect(offers.first).to_be_attached()
