@@ -45,18 +45,18 @@ QUIET = """pause => new Promise(done => {
 })"""
 
 
-Cells = Mapping[str, Mapping[str, Any]]  # by kind of attention
+Cell = Mapping[str, Any]  # address parameters: kind, layer, head, query, key
 
 
 @dataclass(frozen=True)
 class Shot:
     """One picture: its file name, window, address parameters and preparation.
 
-    `parameters` takes the cells that `find_cells` returns.
+    `parameters` takes the cell that `find_cell` returns.
     """
 
     name: str
-    parameters: Callable[[Cells], Mapping[str, Any]]
+    parameters: Callable[[Cell], Mapping[str, Any]]
     prepare: Callable[[Page], None]
     width: int
     height: int
@@ -74,31 +74,20 @@ class Shot:
         return f"studio-{self.name}.png"
 
 
-def find_cells(home: str, model: str | None) -> dict[str, dict[str, Any]]:
-    """The cell with the highest weight on "animal": in the encoder from "it", in cross-attention from "il".
-
-    A cell is the address parameters kind, layer, head, query, key.
-    """
+def find_cell(home: str, model: str | None) -> dict[str, Any]:
+    """The encoder's cell with the highest weight from "it" to "animal"."""
     models = ask(f"{home}/studio/api/models")["models"]
     trace = ask(f"{home}/studio/api/trace", {"model": model or models[0]["name"], "text": TIRED})
-    words = {
-        name: [token["text"].strip() for token in side["tokens"]] for name, side in trace["sides"].items()
-    }
-    target = words.get("target", [])  # an encoder has none
-    steps = [position - 1 for position, word in enumerate(target) if word in PRONOUNS][:1]
-    queries = {"encoder": [words["source"].index("it")], "cross": steps}
-    key = words["source"].index("animal")
-    cells: dict[str, list[tuple[float, dict[str, Any]]]] = {}
-    for kind in trace["kinds"]:
-        for layer in range(kind["layers"]):
-            for query in queries.get(kind["name"], []):
-                address = f"{home}/studio/api/trace/{trace['trace']}/attention/{kind['name']}/{layer}"
-                with urllib.request.urlopen(address) as answer:
-                    weights = np.asarray(unpack(answer.read()).arrays["weights"])[:, query, key]
-                head = int(weights.argmax())
-                cell = {"kind": kind["name"], "layer": layer, "head": head, "query": query, "key": key}
-                cells.setdefault(kind["name"], []).append((float(weights[head]), cell))
-    return {kind: max(found, key=lambda weighted: weighted[0])[1] for kind, found in cells.items()}
+    words = [token["text"].strip() for token in trace["sides"]["source"]["tokens"]]
+    query, key = words.index("it"), words.index("animal")
+    (layers,) = [kind["layers"] for kind in trace["kinds"] if kind["name"] == "encoder"]
+    weights = []
+    for layer in range(layers):
+        address = f"{home}/studio/api/trace/{trace['trace']}/attention/encoder/{layer}"
+        with urllib.request.urlopen(address) as answer:
+            weights.append(np.asarray(unpack(answer.read()).arrays["weights"])[:, query, key])
+    layer, head = map(int, np.unravel_index(np.argmax(weights), np.shape(weights)))
+    return {"kind": "encoder", "layer": layer, "head": head, "query": query, "key": key}
 
 
 def ask(address: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -166,36 +155,29 @@ def wait_for_lesson(page: Page) -> None:
     page.locator(".lesson-figure").evaluate("image => image.decode()")
 
 
-def inspect_head(cells: Cells) -> dict[str, Any]:
-    """The tab Inspect with the cell of the encoder pinned."""
-    return dict(text=TIRED, **cells["encoder"])
+def inspect_head(cell: Cell) -> dict[str, Any]:
+    """The tab Inspect with the cell pinned."""
+    return dict(text=TIRED, **cell)
 
 
-def inspect_lines(cells: Cells) -> dict[str, Any]:
+def inspect_lines(cell: Cell) -> dict[str, Any]:
     """The tab Inspect with the head drawn as lines between the words."""
-    return dict(inspect_head(cells), picture="lines")
-
-
-def align_by(cells: Cells) -> dict[str, Any]:
-    """The tab Translate, aligned by the cell's head of cross-attention, if "il" is written."""
-    cell = cells.get("cross")
-    head = {"crosshead": f"{cell['layer']}.{cell['head']}"} if cell else {}
-    return dict(text=TIRED, tab="translate", **head)
+    return dict(inspect_head(cell), picture="lines")
 
 
 SHOTS = (
     Shot("inspect", inspect_head, wait_for_head, 1440, 1074),
     Shot("inspect-dark", inspect_head, wait_for_head, 1440, 1074, scheme="dark"),
     Shot("inspect-narrow", inspect_lines, scroll_to_lines, 390, 760, scale=2),
-    Shot("compare", lambda _: dict(text=TIRED, second=WIDE, tab="compare"), wait_for_difference, 1200, 1430),
-    Shot("translate", align_by, decode_to_pronoun, 1200, 1655),
-    Shot("byhand", lambda _: dict(tab="byhand"), wait_for_matrices, 1200, 1728),
+    Shot("compare", lambda _: dict(text=TIRED, second=WIDE, tab="compare"), wait_for_difference, 1200, 1280),
+    Shot("translate", lambda _: dict(text=TIRED, tab="translate"), decode_to_pronoun, 1200, 1700),
+    Shot("byhand", lambda _: dict(tab="byhand"), wait_for_matrices, 1200, 1704),
     Shot(
         "write",
         lambda _: dict(text=TIRED, tab="write", temperature=2, topk=10),
         write_to_pronoun,
         1200,
-        928,
+        955,
     ),
     Shot("lessons", lambda _: dict(tab="lessons", lesson="scaling"), wait_for_lesson, 1200, 1000),
 )
@@ -211,9 +193,9 @@ def take(
     pause: int = 1500,
 ) -> list[Path]:
     """Take pictures of the studio at the address `home`, of the given model or its first one."""
-    cells = find_cells(home, model)
+    cell = find_cell(home, model)
     choice = {"model": model} if model else {}
-    return [_take(browser, home, shot, {**choice, **shot.parameters(cells)}, folder, pause) for shot in shots]
+    return [_take(browser, home, shot, {**choice, **shot.parameters(cell)}, folder, pause) for shot in shots]
 
 
 def _take(
