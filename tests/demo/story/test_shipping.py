@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,8 @@ from regard.demo.story.shipping import LARGEST, folder_size, ship
 from regard.demo.story.training import sentences_for
 from regard.errors import UsageError
 from regard.inference.loading import load
+from regard.inspection.analysis.interventions import Intervention, patches
+from regard.inspection.inspection import inspect
 
 MAKE_AGAIN = "python -m regard.demo.story.shipping makes it again"
 
@@ -49,6 +52,22 @@ def test_the_shipped_encoder_links_words_as_the_story_and_the_documents_say():
     translator, sentences = load(SHIPPED / "demo"), built_in()
     assert resolve(translator, sentences, "bank").is_clear, MAKE_AGAIN
     assert find_switch(translator, sentences).is_clear, MAKE_AGAIN
+
+
+def test_the_shipped_model_writes_il_when_it_is_made_to_attend_to_the_animal():
+    """The intervention of the studio's tour, with the figures of docs/demo.md."""
+    translator = load(SHIPPED / "demo")
+    seen = inspect(translator, "The animal didn't cross the street because it was too wide")
+    (animal,), (it,), (street,) = map(seen.source.find, ("animal", "it", "street"))
+    weights = np.stack([seen.attention("encoder", layer)[:, it, street] for layer in range(4)])
+    layer, head = map(int, np.unravel_index(weights.argmax(), weights.shape))
+    row = seen.attention("encoder", layer, head)[it].copy()
+    row[[animal, street]] = row[animal] + row[street], 0
+    moved = patches([Intervention("encoder", layer, head, it, tuple(row.tolist()))])
+    step, elle = seen.target.labels().index("elle") - 1, seen.target.find("elle")[0]
+    chances = [one.probabilities[step, seen.target.ids[elle]] for one in (seen, seen.again(patch=moved))]
+    assert chances == pytest.approx([0.95, 0.02], abs=0.005), MAKE_AGAIN
+    assert "qu'il" in inspect(translator, seen.source.text, patch=moved).target.text
 
 
 def test_the_shipped_language_model_completes_the_pangram():
