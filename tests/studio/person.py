@@ -208,6 +208,14 @@ def part_shown(grid: Locator, array: np.ndarray) -> np.ndarray:
     return array[np.ix_(cells.evaluate_all(place, "row"), cells.evaluate_all(place, "column"))]
 
 
+def comes_to(mark: Locator, number: float) -> None:
+    """Wait until an element carries a number; its digits may differ where a model is trained elsewhere."""
+    until = time.monotonic() + PATIENCE / 1000
+    while abs(values(mark)[0] - number) > HALF:
+        assert time.monotonic() < until, f"{values(mark)[0]} is not {number}"
+        mark.page.wait_for_timeout(50)
+
+
 def pixels(canvas: Locator) -> np.ndarray:
     """All pixels of a canvas, rows x columns x (red, green, blue, how opaque)."""
     rest(canvas.page)

@@ -26,7 +26,8 @@ def test_a_lesson_is_found_read_followed_and_run(person, page):
     expect(page.locator(".lesson-verdict")).to_contain_text(f"The claim {stored.experiment.verdict.words}.")
     expect(page.get_by_role("table")).to_have_count(len(stored.tables))
     figure = page.get_by_role("img", name=re.compile("^" + re.escape(stored.claim)))
-    assert figure.evaluate("image => image.complete && image.naturalWidth > 400")
+    assert figure.evaluate("image => image.decode().then(() => image.naturalWidth)") > 400
+    person.settle()
     assert not violations(page)
     page.get_by_role("link", name="All steps of example B").click()
     expect(page.get_by_role("tab", name="By hand", selected=True)).to_be_visible()

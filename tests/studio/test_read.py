@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from .person import HALF, numbers, values
+from .person import HALF, comes_to, numbers, values
 
 pytestmark = pytest.mark.xdist_group("browser")
 PARIS = "Paris is the [MASK] of France."
@@ -106,6 +106,4 @@ def test_a_typed_text_is_classified_anew(person, load):
     person.type("The film was bad. What a dull, long evening!")
     found = load("classes").classify("The film was bad. What a dull, long evening!")
     table = person.page.get_by_role("table", name="Which class it is")
-    expect(table.locator(".share-bar").first).to_have_attribute(
-        "data-value", re.compile(f"^{found.probability:.5f}"[:-1])
-    )
+    comes_to(table.locator(".share-bar").first, found.probability)

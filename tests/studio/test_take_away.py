@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 
 from .person import HALF, Person, numbers
 from .taking import TABLES, check_file, saved
+from .watching import visitor
 
 pytestmark = pytest.mark.xdist_group("browser")
 CAT = "The cat sleeps because it is tired."
@@ -90,14 +91,13 @@ def test_a_link_reproduces_a_finding(opened, browser, studio):
     link = page.evaluate("navigator.clipboard.readText()")
     shown = numbers(opened.matrix)
     cell = opened.matrix.get_by_role("gridcell", selected=True).inner_text()
-    context = browser.new_context()
-    other = Person(context.new_page(), studio)
-    other.page.goto(link)
-    expect(other.matrix.get_by_role("gridcell", selected=True)).to_have_text(cell)
-    assert other.shown_head() == opened.shown_head()
-    assert other.field.input_value() == CAT
-    assert np.array_equal(numbers(other.matrix), shown)
-    context.close()
+    with visitor(browser, studio) as (context, _):
+        other = Person(context.new_page(), studio)
+        other.page.goto(link)
+        expect(other.matrix.get_by_role("gridcell", selected=True)).to_have_text(cell)
+        assert other.shown_head() == opened.shown_head()
+        assert other.field.input_value() == CAT
+        assert np.array_equal(numbers(other.matrix), shown)
 
 
 def test_temperature_and_what_is_off_are_in_the_link_too(person, studio, browser):
@@ -106,11 +106,10 @@ def test_temperature_and_what_is_off_are_in_the_link_too(person, studio, browser
     said = person.page.get_by_text(re.compile("^Entropy"))
     expect(person.page).to_have_url(re.compile("temperature=0.7"))
     expect(said).to_be_visible()
-    context = browser.new_context()
-    other = context.new_page()
-    other.goto(person.page.url)
-    expect(other.get_by_text(re.compile("^Entropy"))).to_have_text(said.inner_text())
-    context.close()
+    with visitor(browser, studio) as (context, _):
+        other = context.new_page()
+        other.goto(person.page.url)
+        expect(other.get_by_text(re.compile("^Entropy"))).to_have_text(said.inner_text())
 
 
 def test_back_returns_to_the_head_before(opened):
@@ -153,7 +152,7 @@ def test_what_is_asked_for_before_it_is_there_comes_when_it_is(person, chosen, t
             held.append(route)
 
     page.route(re.compile("/api/(trace|next|progress/.*)$"), hold)
-    person.visit(**chosen)
+    person.arrive(**chosen)
     offers = page.locator("details.save").locator("visible=true")
     for offer in offers.all():
         offer.locator("summary").click()

@@ -2,8 +2,8 @@
 
 export const READABLE = 15; // pixels of a cell below which labels would run into each other
 const ENLARGED = 24;
-const LARGEST_WIDTH = 56;
-const LARGEST_HEIGHT = 40;
+const LARGEST = { width: 56, height: 40 }; // of a cell
+const ROOMY = 1.6; // times as large where the height is reserved anyway
 export const SANS =
   "-apple-system, BlinkMacSystemFont, 'Segoe UI', Inter, Roboto, 'Noto Sans', 'Liberation Sans', Arial, system-ui, sans-serif";
 export const MONO = "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
@@ -16,15 +16,16 @@ export function planOf(picture, width, height, enlarged = false) {
   const left = Math.round(Math.min(widest(pen, picture.rows) + 14, Math.max(64, width * 0.28)));
   const longest = widest(pen, picture.columns);
   const across = (width - left - 2) / columns;
-  const isFlat = longest + 8 <= Math.min(across, LARGEST_WIDTH * 1.6);
+  const largest = height ? { width: LARGEST.width * ROOMY, height: LARGEST.height * ROOMY } : LARGEST;
+  const isFlat = longest + 8 <= Math.min(across, LARGEST.width * 1.6);
   const top = isFlat ? 24 : Math.min(longest + 12, 110);
-  const down = height ? (height - top - 2) / rows : LARGEST_HEIGHT;
+  const down = height ? (height - top - 2) / rows : largest.height;
   const fits = across >= READABLE && down >= READABLE;
   const least = enlarged && !fits ? ENLARGED : 0;
-  const cellWidth = Math.max(least, Math.min(across, isFlat ? Math.max(LARGEST_WIDTH, longest + 8) : LARGEST_WIDTH));
+  const cellWidth = Math.max(least, Math.min(across, isFlat ? Math.max(largest.width, longest + 8) : largest.width));
   const cellHeight = Math.max(
     least,
-    Math.min(down, LARGEST_HEIGHT, picture.isStretched ? down : Math.max(cellWidth, READABLE)),
+    Math.min(down, largest.height, picture.isStretched ? down : Math.max(cellWidth, READABLE)),
   );
   const full = { width: left + cellWidth * columns + 2, height: top + cellHeight * rows + 2 };
   const box = { width: Math.min(width, full.width), height: height ? Math.min(height, full.height) : full.height };
