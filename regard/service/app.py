@@ -126,15 +126,13 @@ class Guard:
             await (instead or self.app)(scope, body.receive, send_guarded)
         except ClientDisconnect:
             pass
-        except RequestError as error:
-            values = self.form(scope["path"], error)
-            await json_response(values, error.status, error.headers)(scope, receive, send_guarded)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             public = public_error(error)
-            if has_started:
+            if not has_started:
+                values = self.form(scope["path"], public)
+                await json_response(values, public.status, public.headers)(scope, receive, send_guarded)
+            elif not isinstance(error, asyncio.CancelledError):
                 raise
-            values = self.form(scope["path"], public)
-            await json_response(values, public.status)(scope, receive, send_guarded)
 
 
 class SentBody:
@@ -229,10 +227,12 @@ async def body_of(kind: type[Body], request: Request) -> Body:
         raise Malformed(first_error(error), str(place[0])[:80] if place else None) from None
 
 
-def public_error(error: Exception) -> RequestError:
+def public_error(error: Exception | asyncio.CancelledError) -> RequestError:
     """An error as the client may see it; one whose message may have a path or is internal goes to the log."""
     if isinstance(error, RequestError):
         return error
+    if isinstance(error, asyncio.CancelledError):  # the server ends before the response is ready
+        return NotReady("the server ends; send the request again when it has started")
     if isinstance(error, UsageError | DataError):
         return RequestError(str(error))
     if isinstance(error, RegardError):

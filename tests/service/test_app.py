@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -165,6 +166,36 @@ def test_a_body_that_does_not_say_how_long_it_is_is_counted(client):
 def test_what_is_no_number_is_null():
     told = json_response({"a": [float("nan"), 1.5, {"b": float("-inf")}], "c": (float("inf"),)})
     assert told.body == b'{"a":[null,1.5,{"b":null}],"c":[null]}'
+
+
+def test_a_request_that_the_end_of_the_server_cancels_has_a_response(app):
+    begun, sent = asyncio.Event(), []
+
+    @app.get("/slow")
+    async def slow():
+        begun.set()
+        await asyncio.sleep(60)
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    async def end_early():
+        scope = {
+            "type": "http", "method": "GET", "path": "/slow", "raw_path": b"/slow", "query_string": b"",
+            "root_path": "", "scheme": "http", "http_version": "1.1", "headers": [(b"host", b"127.0.0.1")],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8765),
+        }  # fmt: skip
+        request = asyncio.create_task(app(scope, receive, send))
+        await begun.wait()
+        request.cancel()
+        await request
+
+    asyncio.run(end_early())
+    assert sent[0]["status"] == 503
+    assert b"the server ends" in sent[1]["body"]
 
 
 def test_what_begins_and_ends_is_told():
