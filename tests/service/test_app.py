@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fastapi import Request
@@ -193,7 +194,8 @@ def test_a_request_that_the_end_of_the_server_cancels_has_a_response(app):
         request.cancel()
         await request
 
-    asyncio.run(end_early())
+    with ThreadPoolExecutor(1) as pool:  # the tests of the page leave a running loop in this thread
+        pool.submit(lambda: asyncio.run(end_early())).result(60)
     assert sent[0]["status"] == 503
     assert b"the server ends" in sent[1]["body"]
 
