@@ -56,6 +56,8 @@ CORRECTIONS = 2  # of the number of steps
 PREPARATION = 8  # times that reading takes: at least so long take the split, the tokenizer and encoding
 PACKED = 3  # bytes of text in a byte of a gzip or Parquet file
 VALIDATION_SHARE = 0.06  # of the budget, at most, unless one validation takes longer
+# What a trial has measured the speed of, besides the size.
+BATCH = ("training.batch_tokens", "training.gradient_accumulation", "training.replicas")
 # Lengths in steps or epochs; they are scaled where a recipe of a person's own has its number of steps.
 LENGTHS = (
     "schedule.warmup_steps", "validation.validate_every", "checkpoints.save_every",
@@ -78,6 +80,13 @@ class Trial:
         ratio = self.recipe.training.step_tokens / recipe.training.step_tokens
         is_as_dear = bool(self.recipe.training.r_drop) == bool(recipe.training.r_drop)
         return self.shape == shape and is_as_dear and 0.75 < ratio < 1.33
+
+    def with_choices(self, choices: Choices, recipe: Recipe) -> Trial:
+        """The trial with what is chosen now that its speed is known, and with the batch that was measured."""
+        others = {name: choice for name, choice in choices.made.items() if name not in BATCH}
+        batch = {name: choice for name, choice in self.choices.made.items() if name in BATCH}
+        chosen = Choices(choices.given, {**others, **batch})
+        return replace(self, choices=chosen, recipe=recipe.changed(chosen.tables()))
 
 
 class Budget:
@@ -162,7 +171,7 @@ class Budget:
             wanted = recipe.changed(choices.tables())
             for trial in trials:
                 if trial.is_like(shape, wanted):
-                    return trial
+                    return trial.with_choices(choices, recipe)
             pace = self.measure(wanted, material, MEASURED_SHARE * self.seconds)
             self.flops = self.rules.flops(shape, tokens.vocabulary) / pace.token_seconds
             trials.append(Trial(shape, reason, choices, wanted, pace))

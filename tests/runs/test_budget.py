@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -98,6 +99,18 @@ def test_precision_is_that_of_the_faster_steps_not_of_the_faster_products(
     pace = measure(prepared.recipe, prepared.material, 1)
     total = START_SECONDS + expect(prepared.recipe, prepared.material, pace).total
     assert total == pytest.approx(120, rel=0.04)
+
+
+def test_regularisation_follows_from_the_speed_that_was_measured(tmp_path, monkeypatch):
+    machine = FakeMachine(flops=2e8)
+    slower = partial(Budget, measure=machine.measure, flops=lambda device: 1e13, clock=machine.clock)
+    monkeypatch.setattr(runs, "Budget", slower)  # steps take far longer than products of matrices promise
+    given = {"model": {"width": 32, "layers": 2}, "training": {"minutes": 2, "batch_tokens": 512}}
+    prepared = prepare(recipe_for("translation", tmp_path, given), tmp_path / "run")
+    epochs = prepared.recipe.training.steps / machine.measure(prepared.recipe, prepared.material, 1).epoch_steps
+    assert prepared.recipe.model["dropout"] == pytest.approx(0.06 * math.log(epochs), abs=0.02)
+    (said,) = [line for line in prepared.notes if "each text is seen" in line]
+    assert float(said.split()[-2]) == pytest.approx(epochs, rel=0.2)
 
 
 def test_given_settings_are_kept(tmp_path, machine):
