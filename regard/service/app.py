@@ -113,9 +113,9 @@ class Guard:
             nonlocal has_started
             if message["type"] == "http.response.start":
                 has_started = True
-                if message["status"] != TooSlow.status:
-                    await body.discard()
                 headers = MutableHeaders(scope=message)
+                if message["status"] != TooSlow.status and not await body.discard():
+                    headers["Connection"] = "close"
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
@@ -136,26 +136,33 @@ class Guard:
 
 
 class SentBody:
-    """The body of a request, of which an error response may leave a part unread."""
+    """The body of a request, of which a response may leave a part unread."""
 
     def __init__(self, scope: Scope, receive: Receive):
         names = {name for name, _ in scope["headers"]}
         self._receive = receive
+        self._is_left = bool(names & {b"content-length", b"transfer-encoding"})
         # A client that expects 100-continue sends its body only when it is asked for it.
-        self._is_left = b"expect" not in names and bool(names & {b"content-length", b"transfer-encoding"})
+        self._is_asked = b"expect" not in names
 
     async def receive(self) -> Message:
         """The next message of the request."""
+        self._is_asked = True
         message = await self._receive()
         self._is_left = message.get("more_body", False)
         return message
 
-    async def discard(self) -> None:
-        """Read what is left; a connection that is closed before it loses the response on its way."""
+    async def discard(self) -> bool:
+        """Read what is left, for some seconds, and return whether nothing is.
+
+        A connection that is closed before it loses the response on its way. One with an unread rest would
+        stay open for as long as its client sends.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(REST_SECONDS):
-                while self._is_left:
+                while self._is_left and self._is_asked:
                     await self.receive()
+        return not self._is_left
 
 
 def check_size(scope: Scope) -> None:

@@ -74,6 +74,14 @@ def test_a_body_that_does_not_come_is_not_waited_for(place, monkeypatch):
     assert found.endswith(b'{"error":"the body took longer than 0.2 seconds; send it again"}')
 
 
+@pytest.mark.parametrize("expects", [b"", b"Expect: 100-continue\r\n"])
+def test_a_body_that_nobody_reads_does_not_keep_the_connection(place, monkeypatch, expects):
+    monkeypatch.setattr(application, "REST_SECONDS", 0.2)
+    found = answer(place, GET + expects + b"Content-Length: 10\r\n\r\n", b"12345")
+    assert found.startswith(b"HTTP/1.1 404 ")
+    assert b"connection: close" in found
+
+
 @pytest.mark.parametrize("begun", [b"", b"GET /", GET])
 def test_a_head_that_does_not_end_is_not_waited_for(place, monkeypatch, begun):
     monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
