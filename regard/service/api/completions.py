@@ -213,9 +213,16 @@ def log_probability_lists(tokens: Sequence[Scored], offset: int = 0) -> dict[str
     return {
         "tokens": [token.text for token in tokens],
         "token_logprobs": [token.log_probability for token in tokens],
-        "top_logprobs": [token.alternatives or None for token in tokens],
+        "top_logprobs": [_with_itself(token) or None for token in tokens],
         "text_offset": list(starts)[: len(tokens)],
     }
+
+
+def _with_itself(token: Scored) -> dict[str, float]:
+    """The alternatives with the token itself, which may be one more than was asked for, as OpenAI has it."""
+    if not token.alternatives or token.log_probability is None:
+        return token.alternatives
+    return {**token.alternatives, token.text: token.alternatives.get(token.text, token.log_probability)}
 
 
 def _mean(result: Result) -> float:

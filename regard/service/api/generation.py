@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.errors import ShapeError
 from regard.inference.search.requests import Alternatives, Answer, Request, Result
 from regard.inference.tokens import stream_after
 from regard.inference.windows import Label
@@ -187,7 +188,10 @@ class Generation:
 
     def _read(self, task: CompletionTask, label: Label, ids: list[int]) -> Prompt:
         context = self.writer.config.context
-        prompt = task.read(label, "", ids)[0] if self.ends is None else task.prompt(label, "", ids)
+        try:
+            prompt = task.read(label, "", ids)[0] if self.ends is None else task.prompt(label, "", ids)
+        except ShapeError as error:
+            raise ContextLength(str(error)) from None
         wanted = self.max_tokens
         if wanted is not None and len(prompt.ids) + wanted > context:
             raise ContextLength(

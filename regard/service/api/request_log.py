@@ -22,6 +22,8 @@ log = logging.getLogger("regard.service.requests")
 REQUEST_ID = re.compile(r"[\w.:-]{1,64}")
 LOGGED = "regard.log"  # the key of a scope with further fields of its line
 UNMATCHED = "unmatched"
+# The loggers of the service by level. asyncio warns of each write to a client that has left.
+LEVELS = {"regard": logging.INFO, "uvicorn": logging.WARNING, "asyncio": logging.ERROR}
 
 
 class JsonLines(logging.Formatter):
@@ -45,11 +47,10 @@ def log_as_json() -> None:
     """Write the service's log to stderr as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name in ("regard", "uvicorn"):
+    for name, level in LEVELS.items():
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
-    logging.getLogger("regard").setLevel(logging.INFO)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        logger.setLevel(level)
 
 
 class RequestLog:

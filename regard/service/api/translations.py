@@ -12,6 +12,7 @@ from regard.inference.search.requests import Answer
 from regard.inference.translation import Source, Translation
 from regard.inference.translator import TranslationTask, Translator
 from regard.inference.windows import Label
+from regard.service.api.errors import ContextLength
 from regard.service.api.generation import usage
 from regard.service.api.routing import Service
 from regard.service.api.schemas import TranslateRequest
@@ -57,6 +58,12 @@ class TranslationJob:
         """Check a request and encode its texts."""
         if body.n_best > body.beams:
             raise Malformed(f"n_best ({body.n_best}) must not be above beams ({body.beams}); widen the beam")
+        context = translator.config.context
+        if (body.max_tokens or 0) > context:
+            raise ContextLength(
+                f"max_tokens ({body.max_tokens:,}) must not be above this model's context of {context:,}; "
+                "lower it"
+            )
         task = translator.prepare(
             beams=body.beams,
             n_best=body.n_best,

@@ -24,6 +24,7 @@ from regard.service.api.application import ServiceSettings, make_service
 from regard.service.api.chat import ChatJob
 from regard.service.api.completions import CompletionJob
 from regard.service.api.limits import Limits
+from regard.service.api.request_log import LEVELS
 from regard.service.api.serving import DrainingServer, ServePlan, begin_log
 from regard.service.api.translations import TranslationJob
 from regard.service.http_errors import RequestError
@@ -266,6 +267,23 @@ def test_an_error_of_one_text_does_not_give_it_the_number_of_another(client, rou
     assert refused.json()["error"]["message"].startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("/v1/completions", COMPLETE | {"prompt": "the cat " * 500}),
+        ("/v1/completions", COMPLETE | {"max_tokens": 1000}),
+        ("/v1/chat/completions", CHAT | {"messages": [{"role": "user", "content": "the cat " * 500}]}),
+        ("/v1/translate", {"model": "demo", "text": "the cat", "max_tokens": 1000}),
+    ],
+)
+def test_more_tokens_than_the_context_have_openais_code(client, route, body):
+    refused = client.post(route, json=body)
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert error["code"] == "context_length_exceeded"
+    assert "context of 64" in error["message"]
+
+
 def test_the_offsets_of_a_streamed_echo(client):
     asked = COMPLETE | {"echo": True, "logprobs": 0, "max_tokens": 5, "prompt": ["the cat", "the old dog"]}
     whole = post(client, "/v1/completions", **asked)["choices"]
@@ -381,6 +399,17 @@ def test_a_wrong_variable_stops_the_command(monkeypatch, value):
     assert isinstance(result.exception, SettingError)
 
 
+@pytest.fixture
+def own_log():
+    """The log of the service is set up in a test, and restored behind it."""
+    loggers = list(map(logging.getLogger, LEVELS))
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
 @pytest.mark.parametrize(
     ("host", "keys", "warns"),
     [
@@ -392,16 +421,17 @@ def test_a_wrong_variable_stops_the_command(monkeypatch, value):
         ("localhost", (), False),
     ],
 )
-def test_a_server_that_everyone_may_use_says_so(capsys, host, keys, warns):
-    loggers = [logging.getLogger(name) for name in ("regard", "uvicorn")]
-    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
-    try:
-        begin_log(ServiceAccess(keys), host)
-    finally:
-        for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
-            logger.handlers, logger.propagate = handlers, propagate
-            logger.setLevel(level)
+def test_a_server_that_everyone_may_use_says_so(capsys, own_log, host, keys, warns):
+    begin_log(ServiceAccess(keys), host)
     assert ("no key is set" in capsys.readouterr().err) == warns
+
+
+def test_errors_of_the_event_loop_are_json_too(capsys, own_log):
+    begin_log(ServiceAccess(), "127.0.0.1")
+    logging.getLogger("asyncio").warning("socket.send() raised exception.")
+    logging.getLogger("asyncio").error("socket.accept() out of system resource")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "socket.accept() out of system resource"
 
 
 def test_the_studio_is_off_where_others_reach_it():
