@@ -37,6 +37,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 LARGEST_BODY = 1_000_000
 BODY_SECONDS = 20.0
+MOST_ERRORS = 1000  # of a body
 REST_SECONDS = 2.0  # for the rest of a body that is refused
 MOST_HEADERS, LARGEST_HEAD = 100, 1 << 14  # bytes of the address and all headers
 HEADERS = {
@@ -230,6 +231,8 @@ async def body_of(kind: type[Body], request: Request) -> Body:
     try:
         return kind.model_validate_json(await read_body(request))
     except ValidationError as error:
+        if (count := error.error_count()) > MOST_ERRORS:  # to name one of them, all are listed
+            raise Malformed(f"the body has {count:,} errors; send fewer keys and entries") from None
         place = error.errors(include_url=False, include_input=False)[0]["loc"]
         raise Malformed(first_error(error), str(place[0])[:80] if place else None) from None
 

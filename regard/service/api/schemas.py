@@ -18,12 +18,14 @@ from regard.service.api.limits import (
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
-Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+# A list stops at its first error: one for each of its entries would take seconds to report.
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
 Id = Annotated[int, Field(ge=0, le=1 << 31)]
-Ids = Annotated[list[Id], Field(min_length=1, max_length=LONGEST_TEXT)]
+Ids = Annotated[list[Id], Field(min_length=1, max_length=LONGEST_TEXT, fail_fast=True)]
+ManyIds = Annotated[list[Ids], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
 Length = Annotated[int, Field(ge=0, le=1 << 16)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
-Words = Annotated[list[Word], Field(max_length=100)]
+Words = Annotated[list[Word], Field(max_length=100, fail_fast=True)]
 Seed = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
 NotYet = Literal[0] | None  # a parameter of OpenAI's that has no effect here may only have its default
 
@@ -70,7 +72,7 @@ class SamplingRequest(ApiRequest):
     )
     n: Annotated[int, Field(ge=1, le=MOST_N)] | None = Field(1, description="Answers to each prompt.")
     seed: Seed | None = Field(None, description="The answer depends on it alone; without it, it is random.")
-    stop: Word | Annotated[list[Word], Field(max_length=MOST_STOPS)] | None = Field(
+    stop: Word | Annotated[list[Word], Field(max_length=MOST_STOPS, fail_fast=True)] | None = Field(
         None, description="Strings that end the text and are not part of it."
     )
     forbidden: Words | None = Field(None, description="Words that the text must not contain.")
@@ -90,9 +92,7 @@ class SamplingRequest(ApiRequest):
 class CompletionRequest(SamplingRequest):
     """Continue one or many prompts."""
 
-    prompt: Text | Texts | Ids | Annotated[list[Ids], Field(min_length=1, max_length=MOST_TEXTS)] = Field(
-        description="A text, several, or token ids."
-    )
+    prompt: Text | Texts | Ids | ManyIds = Field(description="A text, several, or token ids.")
     max_tokens: Length | None = Field(16, description="The maximum number of tokens after the prompt.")
     logprobs: Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)] | None = Field(
         None, description="Return log-probabilities of the tokens and of so many alternatives."
@@ -119,7 +119,7 @@ class Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Text | Annotated[list[TextPart], Field(max_length=MOST_TEXTS)] | None = Field(
+    content: Text | Annotated[list[TextPart], Field(max_length=MOST_TEXTS, fail_fast=True)] | None = Field(
         None, description="A text or its parts; may be left out for the assistant."
     )
     name: Name | None = Field(None, description="Accepted; templates do not see it.")
@@ -149,7 +149,7 @@ class ResponseFormat(BaseModel):
 class ChatRequest(SamplingRequest):
     """Answer a chat."""
 
-    messages: Annotated[list[Message], Field(min_length=1, max_length=1024)]
+    messages: Annotated[list[Message], Field(min_length=1, max_length=1024, fail_fast=True)]
     max_tokens: Length | None = Field(None, description="The maximum number of tokens of the answer.")
     max_completion_tokens: Length | None = Field(None, description="The same under its newer name.")
     logprobs: bool | None = Field(False, description="Return log-probabilities of the tokens.")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from regard.cli import serve as command
@@ -25,6 +26,7 @@ from regard.service.api.chat import ChatJob
 from regard.service.api.completions import CompletionJob
 from regard.service.api.limits import Limits
 from regard.service.api.request_log import LEVELS
+from regard.service.api.schemas import ChatRequest, CompletionRequest, TranslateRequest
 from regard.service.api.serving import DrainingServer, ServePlan, begin_log
 from regard.service.api.translations import TranslationJob
 from regard.service.http_errors import RequestError
@@ -251,6 +253,31 @@ def test_an_error_names_what_is_wrong_with_the_value(client, route, changes, sai
     assert refused.status_code == 422
     assert error["message"].startswith(said)
     assert error["param"] == next(iter(changes))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (CompletionRequest, COMPLETE | {"prompt": [-1] * 1000}),
+        (CompletionRequest, COMPLETE | {"prompt": [[-1] * 1000] * 100}),
+        (CompletionRequest, COMPLETE | {"prompt": [[""] * 1000] * 100}),
+        (CompletionRequest, COMPLETE | {"forbidden": [1] * 100, "stop": [1] * 16}),
+        (ChatRequest, CHAT | {"messages": [{}] * 1000}),
+        (ChatRequest, CHAT | {"messages": [{"role": "user", "content": [{}] * 100}] * 1000}),
+        (TranslateRequest, {"model": "demo", "text": [1] * 100}),
+    ],
+)
+def test_a_list_has_one_error(kind, body):
+    """One for each entry would hold up the event loop for seconds."""
+    with pytest.raises(ValidationError) as refused:
+        kind.model_validate(body)
+    assert refused.value.error_count() < 6
+
+
+def test_too_many_errors_are_not_listed(client):
+    refused = client.post("/v1/completions", json=COMPLETE | {f"key{n}": 1 for n in range(5000)})
+    assert refused.status_code == 422
+    assert refused.json()["error"]["message"] == "the body has 5,000 errors; send fewer keys and entries"
 
 
 @pytest.mark.parametrize(
