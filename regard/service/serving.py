@@ -25,6 +25,19 @@ SEND_SECONDS = 30.0  # that a client may leave a response unread
 SHUTDOWN_SECONDS = 2  # for running requests
 
 
+def _most_connections() -> int:
+    """Half of the files that this process may open. When none is left, asyncio logs thousands of errors."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 256
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 4096 if files == resource.RLIM_INFINITY else min(4096, max(8, files // 2))
+
+
+MOST_CONNECTIONS = _most_connections()  # at a time; further ones are closed
+
+
 def open_port(port: int | None, host: str = HOST) -> socket.socket:
     """Listen on this port, or without one on the first free port from the default on."""
     for number in range(PORT, PORT + MOST_PORTS) if port is None else [port]:
@@ -73,7 +86,10 @@ def in_address(host: str) -> str:
 
 
 class PatientProtocol(H11Protocol):
-    """HTTP over one connection, which is closed if its client sends a head or reads a response too slowly."""
+    """HTTP over one connection.
+
+    It is closed if there are too many, or if its client sends a head or reads a response too slowly.
+    """
 
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
@@ -81,7 +97,10 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._time_head()
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.close()
+        else:
+            self._time_head()
 
     def data_received(self, data: bytes) -> None:
         """Read data; a head that has begun must end in time."""
@@ -133,6 +152,7 @@ def server_settings(app: FastAPI, shutdown_seconds: int = SHUTDOWN_SECONDS) -> u
         server_header=False,
         timeout_graceful_shutdown=shutdown_seconds,
         timeout_keep_alive=30,
+        backlog=MOST_CONNECTIONS // 4,  # asyncio accepts so many before the first of them is counted
         http=PatientProtocol,
         h11_max_incomplete_event_size=4 * LARGEST_HEAD,  # check_size refuses smaller ones in JSON
         ws="none",

@@ -99,6 +99,24 @@ def test_nor_is_a_second_one(place, monkeypatch):
         assert connection.recv(1 << 16) == b""
 
 
+def test_connections_are_limited(place, monkeypatch):
+    """One too many is closed, and the next one after some have ended is answered."""
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 2)
+    with socket.create_connection(place), socket.create_connection(place):
+        assert answer_or_nothing(place) == b""
+    until = time.monotonic() + 20
+    while not (found := answer_or_nothing(place)):
+        assert time.monotonic() < until
+    assert found.startswith(b"HTTP/1.1 404 ")
+
+
+def answer_or_nothing(place) -> bytes:
+    try:
+        return answer(place, GET + b"Connection: close\r\n\r\n")
+    except ConnectionError:  # closed with the request unread
+        return b""
+
+
 def test_a_slow_answer_is_not_cut_off(place, monkeypatch):
     """The time of a head ends with the head."""
     monkeypatch.setattr(serving, "HEAD_SECONDS", 0.2)
