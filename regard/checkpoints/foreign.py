@@ -40,6 +40,7 @@ HARMLESS = GENERATION | {
     "torchscript", "transformers.js_config", "transformers_version", "trust_remote_code", "unk_token_id",
     "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
 }  # fmt: skip
+MOST_LAYERS = 1000  # of both stacks; the names of more take seconds to compare
 GATED_ACTIVATIONS = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu", "relu": "reglu"}
 
 
@@ -114,7 +115,8 @@ class ForeignConfig:
     def check_unread(self, harmless: Collection[str]) -> None:
         """Raise if a key that has a value was neither read nor known to be harmless."""
         for name, value in self.values.items():
-            if name not in self._read and name not in harmless and value is not None and value != {}:
+            is_empty = value is None or (isinstance(value, Mapping) and not value)
+            if name not in self._read and name not in harmless and not is_empty:
                 raise self.error(short_repr(name)[1:-1], "is not a known setting of this format")
 
     def error(self, name: str, rule: str) -> CheckpointError:
@@ -140,6 +142,9 @@ def read_config(
     theirs = ForeignConfig(title, values)
     theirs.require("add_cross_attention", False)
     config = read(theirs)
+    layers = config.layers + (config.decoder_layers or 0)
+    if layers > MOST_LAYERS:
+        raise CheckpointError(f"{title}: {layers:,} layers are not supported; at most {MOST_LAYERS:,} are")
     theirs.check_unread(HARMLESS.union(harmless))
     return config
 

@@ -96,6 +96,9 @@ class GGUFFile(Mapping[str, np.ndarray]):
         tensor = self._tensors[name]
         return _numbers(self._file.read(tensor.begin, tensor.end), tensor)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors  # Mapping's own method would dequantise the tensor
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 
@@ -176,7 +179,7 @@ class GGUFFile(Mapping[str, np.ndarray]):
         """The places of the tensors; they must not overlap, and must be inside of the file."""
         alignment = self.metadata.get("general.alignment", 32)
         if type(alignment) is not int or not 1 <= alignment <= 1 << 16 or alignment & (alignment - 1):
-            raise self.damaged(f"general.alignment ({str(alignment)[:20]}) is not a power of 2")
+            raise self.damaged(f"general.alignment ({shorten_name(str(alignment)[:20])}) is not a power of 2")
         headers = [self._read_tensor_header() for _ in range(count)]
         data = -(-self._position // alignment) * alignment
         tensors, end = {}, data

@@ -83,6 +83,9 @@ class LlamaTensors(Mapping[str, np.ndarray]):
             return halves_from_pairs(array, self._heads)
         return halves_from_pairs(array, self._groups) if ".k_proj." in name else array
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -108,7 +111,7 @@ def their_name(file: GGUFFile, name: str) -> str:
     if stem in WHOLE:
         return f"{WHOLE[stem]}.{part}"
     block, _, rest = stem.removeprefix("blk.").partition(".")
-    if stem.startswith("blk.") and block.isdecimal() and rest in PARTS:
+    if stem.startswith("blk.") and block.isdecimal() and len(block) < 9 and rest in PARTS:
         return f"model.layers.{int(block)}.{PARTS[rest]}.{part}"
     raise CheckpointError(f"{file.path}: the tensor {short_repr(name)} is not supported in a Llama model")
 
@@ -136,7 +139,7 @@ def read_gguf(path: Path) -> GGUFModel:
 def _values(file: GGUFFile) -> dict[str, Any]:
     """The Llama config.json of the metadata; an unknown key of the architecture is an error."""
     kind = file.metadata.get("general.architecture")
-    if kind != ARCHITECTURE:
+    if not isinstance(kind, str) or kind != ARCHITECTURE:
         raise CheckpointError(f"general.architecture ({short_repr(kind)}) is not supported; it must be llama")
     prefix = f"{ARCHITECTURE}."
     named = {k.removeprefix(prefix): v for k, v in file.metadata.items() if k.startswith(prefix)}
@@ -149,7 +152,8 @@ def _values(file: GGUFFile) -> dict[str, Any]:
     for key in ("attention.value_length", "rope.dimension_count"):
         if theirs.size(key, head_width) != head_width:
             raise theirs.error(key, f"is not supported; it must be {head_width}, the width of a key")
-    if theirs.has("expert_count") and theirs.values["expert_count"] != 0:
+    experts = theirs.values["expert_count"] if theirs.has("expert_count") else 0
+    if type(experts) is not int or experts != 0:
         raise theirs.error("expert_count", "is not supported; it must be 0")
     theirs.has("expert_used_count")
     values |= {

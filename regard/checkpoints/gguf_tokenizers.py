@@ -48,7 +48,7 @@ def read_tokenizer(path: Path, metadata: dict[str, Any]) -> Tokenizer:
     """The tokenizer with its special tokens; raise if its kind is not supported."""
     table = {key.removeprefix(PREFIX): value for key, value in metadata.items()}
     kind, tokens = table.get("model"), table.get("tokens")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise CheckpointError(
             f"{path}: tokenizer.ggml.model ({short_repr(kind)}) is not supported; it must be gpt2 or llama"
         )
@@ -102,7 +102,7 @@ def _marked(table: dict[str, Any], tokens: list[str], kind: int) -> list[AddedTo
 def _byte_pairs(path: Path, table: dict[str, Any], ids: dict[str, int]) -> tokenizers.Tokenizer:
     """Byte-level BPE, with the pattern that tokenizer.ggml.pre names."""
     name, lines = table.get("pre"), table.get("merges")
-    if name not in PATTERNS:
+    if not isinstance(name, str) or name not in PATTERNS:
         raise CheckpointError(
             f"{path}: tokenizer.ggml.pre ({short_repr(name)}) is not supported; {', '.join(PATTERNS)} are"
         )

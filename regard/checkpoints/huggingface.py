@@ -43,7 +43,7 @@ from regard.text.tokenizer import JOINT, SOURCE, TARGET, Tokenizers
 
 INDEX = "model.safetensors.index.json"
 PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-LARGEST_HEADER = 1 << 24
+LARGEST_HEADER = 1 << 22  # bytes; about the header of a file with forty thousand arrays
 
 
 class Shard(StoredWeights, Protocol):
@@ -59,14 +59,13 @@ class ForeignWeights(Mapping[str, np.ndarray]):
     """Their weights under our names, each converted when it is read; a tied one has its first name alone."""
 
     def __init__(self, stored: Sequence[Shard], form: Format, config: ModelConfig):
-        self._form, self._config = form, config
+        self._stored, self._form, self._config = stored, form, config
         self._shards = {name: shard for shard in stored for name in shard}
 
     @cached_property
     def stored_shapes(self) -> Shapes:
         """The shape of each stored array, under their names."""
-        every = {id(shard): shard.shapes for shard in self._shards.values()}
-        return {name: every[id(shard)][name] for name, shard in self._shards.items()}
+        return {name: shape for shard in self._stored for name, shape in shard.shapes.items()}
 
     @cached_property
     def shapes(self) -> Shapes:
@@ -81,8 +80,9 @@ class ForeignWeights(Mapping[str, np.ndarray]):
     @property
     def is_half(self) -> bool:
         """Whether all matrices have 16 bits for each number."""
+        dtypes = {name: dtype for shard in self._stored for name, dtype in shard.dtypes.items()}
         matrices = [name for name, shape in self.stored_shapes.items() if len(shape) == 2]
-        return all(self._shards[name].dtypes[name] in ("F16", "BF16") for name in matrices)
+        return all(dtypes[name] in ("F16", "BF16") for name in matrices)
 
     def stored_items(self) -> Iterator[tuple[str, np.ndarray]]:
         """Their weights under their names."""

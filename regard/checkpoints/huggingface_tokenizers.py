@@ -105,6 +105,8 @@ def _word_pieces(files: FolderFiles, spelled: dict[str, str]) -> tokenizers.Toke
     pieces = _text(files, PIECES).removesuffix("\n").split("\n")
     vocabulary = {piece.removesuffix("\r"): number for number, piece in enumerate(pieces)}
     unknown = spelled.get("unk_token", "[UNK]")
+    if unknown not in vocabulary:
+        raise DataError(f"{files.folder / PIECES} lacks {short_repr(unknown)}, the token of unknown words")
     with as_data_error(f"{files.folder / PIECES} is not a valid vocabulary"):
         inner = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
         inner.normalizer = normalizers.BertNormalizer(

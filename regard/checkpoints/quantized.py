@@ -35,10 +35,10 @@ class QuantizedWeights:
     """The weights of an int8 file as float32 arrays by name; each is computed when it is read."""
 
     def __init__(self, stored: MappedWeights):
-        self._stored, dtypes = stored, stored.dtypes
+        self._stored, dtypes, shapes = stored, stored.dtypes, stored.shapes
         self._bytes = {name for name, dtype in dtypes.items() if dtype == "I8"}
         for name in self._bytes:
-            shape, scales = stored.shapes[name], stored.shapes.get(name + SCALE)
+            shape, scales = shapes[name], shapes.get(name + SCALE)
             if len(shape) != 2 or scales != shape[:1] or dtypes[name + SCALE] != "F32":
                 raise CheckpointError(f"{stored.path} is damaged: {name} has no scale for each row")
 

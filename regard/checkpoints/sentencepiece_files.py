@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 from unicodedata import is_normalized
 
-import numpy as np
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers
 
 from regard.checkpoints.untrusted_files import LARGEST_OTHER, FolderFiles
 from regard.errors import CheckpointError
 from regard.opener import read_regular
-from regard.text.tokenizer_file import as_data_error, parse_tokenizer
+from regard.text.tokenizer_file import as_data_error, check_character_map, parse_tokenizer
 
 UNIGRAM = 1
 NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # kinds of pieces
@@ -116,7 +115,7 @@ def _parse(content: bytes) -> PieceModel:
             rules = dict(_fields(_message(value)))
             character_map = _message(rules.get(2, b""))
             _require(rules, {5: ("escape_whitespaces", 1)})
-            _check_map(character_map)
+            check_character_map(character_map)
             adds_space, joins_spaces = bool(rules.get(3, 1)), bool(rules.get(4, 1))
     if kind != UNIGRAM:
         raise ValueError("it is not of unigram type; convert it to a tokenizer.json")
@@ -130,28 +129,6 @@ def _require(values: Mapping[int, int | bytes], flags: Mapping[int, tuple[str, i
     for number, (name, value) in flags.items():
         if values.get(number, value) != value:
             raise ValueError(f"{name} is not supported; convert it to a tokenizer.json")
-
-
-def _check_map(content: bytes) -> None:
-    """Raise unless every path through the character map ends inside of it.
-
-    It is the size of a trie, the trie (a double array, see Aoe 1989), and the texts that replace characters.
-    """
-    size = int.from_bytes(content[:4], "little")
-    if not content:
-        return
-    if size % 1024 or not 0 < size <= len(content) - 4:
-        raise ValueError("its character map is damaged")
-    units = np.frombuffer(content, "<u4", size // 4, 4)
-    inner = units >> 31 == 0
-    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
-    children = (np.arange(len(units), dtype=np.uint32) ^ offsets)[inner]
-    if ((children | 255) >= len(units)).any():
-        raise ValueError("its character map is damaged")
-    leaves = units[children[(units[inner] >> 8) & 1 == 1]] & 0x7FFFFFFF
-    texts = np.frombuffer(content[4 + size :], np.uint8)
-    if (leaves >= len(texts)).any() or (texts[leaves] & 0xC0 == 0x80).any():
-        raise ValueError("its character map is damaged")
 
 
 def _piece(content: bytes) -> tuple[str, float, int]:

@@ -28,6 +28,7 @@ LARGEST_MANIFEST = 1 << 20
 LARGEST_JSON = 1 << 24
 LARGEST_OTHER = 1 << 26  # bytes of any file except weights
 LARGEST_HEADER = 1 << 24  # bytes; about the header of a training state with a hundred thousand tensors
+LONGEST_NAME = 255  # characters of the name of a file
 WEIGHT_FILE = ".safetensors"
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -91,6 +92,10 @@ class FolderFiles:
         """The path of a file; raise if the name leads out of the folder or is not in the manifest."""
         if name in ("", ".", "..") or set(name) & set("/\\:\0"):
             raise CheckpointError(f"{self.folder} names '{shorten_name(name)}', which is outside of it")
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            raise CheckpointError(
+                f"{self.folder} names '{shorten_name(name)}', which no file has; correct it"
+            )
         if self.listed is not None and name not in self.listed:
             raise CheckpointError(f"{self.folder / name} is not in the folder's manifest; remove the file")
         return self.folder / name
@@ -205,6 +210,9 @@ class MappedWeights(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         _, _, begin, end = self._entries[name]
         return self._array(name, self._file.map[self._begin + begin : self._begin + end])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries  # Mapping's own method would convert the array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)

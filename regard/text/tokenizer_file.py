@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tokenizers
 
 from regard.errors import DataError, RegardError
@@ -37,7 +38,9 @@ def parse_tokenizer(content: dict[str, Any], name: str) -> tokenizers.Tokenizer:
                 raise DataError(
                     f"{name}: the pattern {pattern[:60]!r} can take exponential time; use another tokenizer"
                 )
-        if _growth(content.get(part)) > LARGEST_GROWTH:
+        with as_data_error(f"{name} is not a valid tokenizer"):
+            growth = _growth(content.get(part))
+        if growth > LARGEST_GROWTH:
             raise DataError(
                 f"{name}: its {part} can make a text over {LARGEST_GROWTH:,} times as long; "
                 "use another tokenizer"
@@ -98,13 +101,35 @@ def _growth(part: Any) -> int:
 
 
 def _longest_mapped(character_map: Any) -> int:
-    """The length of the longest text in a character map: a trie with its size, then texts that end in 0."""
-    try:
-        raw = b64decode(character_map)
-    except (TypeError, ValueError):
+    """The length of the longest text in a character map; raise a ValueError if the map is damaged."""
+    if not isinstance(character_map, str):
         return 1  # there is none, or the library refuses it
+    raw = b64decode(character_map, validate=True)
+    check_character_map(raw)
     texts = raw[4 + int.from_bytes(raw[:4], "little") :]
     return max(1, *map(len, texts.split(b"\0")))
+
+
+def check_character_map(content: bytes) -> None:
+    """Raise a ValueError unless every path through the character map ends inside of it.
+
+    It is the size of a trie, the trie (a double array, see Aoe 1989), and the texts that replace characters.
+    """
+    size = int.from_bytes(content[:4], "little")
+    if not content:
+        return
+    if size % 1024 or not 0 < size <= len(content) - 4:
+        raise ValueError("its character map is damaged")
+    units = np.frombuffer(content, "<u4", size // 4, 4)
+    inner = units >> 31 == 0
+    offsets = (units >> 10) << ((units & (1 << 9)) >> 6)
+    children = (np.arange(len(units), dtype=np.uint32) ^ offsets)[inner]
+    if ((children | 255) >= len(units)).any():
+        raise ValueError("its character map is damaged")
+    leaves = units[children[(units[inner] >> 8) & 1 == 1]] & 0x7FFFFFFF
+    texts = np.frombuffer(content[4 + size :], np.uint8)
+    if (leaves >= len(texts)).any() or (texts[leaves] & 0xC0 == 0x80).any():
+        raise ValueError("its character map is damaged")
 
 
 def backtracks_badly(pattern: str) -> bool:
@@ -163,8 +188,9 @@ def as_data_error(message: str) -> Iterator[None]:
     except (RegardError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataError(f"{message}: {reason[:200]}") from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        visible = "".join(sign if sign.isprintable() else "?" for sign in reason)
+        raise DataError(f"{message}: {visible}") from None
 
 
 _stderr_lock = threading.Lock()

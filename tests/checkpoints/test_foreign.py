@@ -65,6 +65,8 @@ def weight_names(name: str, values: Any) -> list[WeightNames]:
         ("gpt2", dict(n_layer=True), r"n_layer \(True\)"),
         ("gpt2", dict(n_head=0), r"n_head \(0\)"),
         ("gpt2", dict(n_head=5), r"heads \(5\) must divide width \(12\)"),
+        ("gpt2", dict(n_layer=1001), r"1,001 layers are not supported; at most 1,000 are"),
+        ("pegasus", dict(encoder_layers=501, decoder_layers=500), r"1,001 layers"),
         ("gpt2", dict(vocab_size=-3), r"vocab_size \(-3\)"),
         ("gpt2", dict(vocab_size=2**40), r"vocab_size \(1099511627776\)"),
         ("gpt2", dict(vocab_size=2**39), r"vocabulary \(549755813888\)"),

@@ -15,7 +15,7 @@ import torch
 
 import regard
 from regard.checkpoints.gguf_file import GGUFFile
-from regard.checkpoints.gguf_llama import halves_from_pairs, pairs_from_halves, read_gguf
+from regard.checkpoints.gguf_llama import halves_from_pairs, pairs_from_halves, read_gguf, their_name
 from regard.checkpoints.gguf_tokenizers import read_chat, read_tokenizer
 from regard.cli.app import run
 from regard.errors import CheckpointError, RegardError
@@ -257,6 +257,10 @@ HOSTILE = {
     "a row that is no block": header(1, 0, tensor(shape=(33,), kind=8)),
     "overlapping tensors": header(2, 0, tensor()[:-64] + tensor()),
     "no metadata": header(1, 0, tensor()),
+    "a list as architecture": header(0, 1, text("general.architecture") + struct.pack("<IIQ", 9, 4, 0)),
+    "an alignment of two lines": header(
+        0, 1, text("general.alignment") + struct.pack("<I", 8) + text("a\nb")
+    ),
 }
 
 
@@ -271,6 +275,37 @@ def test_a_hostile_file_is_refused_at_once(tmp_path, name: str) -> None:
     assert str(path) in str(caught.value)
     assert time.process_time() - began < 1
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("key", ["general.architecture", "llama.expert_count", "llama.of_tomorrow"])
+@pytest.mark.parametrize("value", [np.zeros(0), np.zeros(2), ["a"]], ids=["empty", "numbers", "texts"])
+def test_a_list_in_place_of_a_value_is_refused(tmp_path, monkeypatch, key: str, value: Any) -> None:
+    write(tmp_path / "model.gguf")
+    file = GGUFFile(tmp_path / "model.gguf")
+    file.metadata[key] = value
+    monkeypatch.setattr("regard.checkpoints.gguf_llama.GGUFFile", lambda path: file)
+    with pytest.raises(CheckpointError, match=key.partition(".")[2]):
+        read_gguf(tmp_path / "model.gguf")
+
+
+@pytest.mark.parametrize("key", ["model", "pre"])
+def test_a_list_in_place_of_the_kind_of_a_tokenizer_is_refused(key: str) -> None:
+    table = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": ["a"], f"tokenizer.ggml.{key}": ["a"]}
+    with pytest.raises(CheckpointError, match=rf"tokenizer\.ggml\.{key} \(\['a'\]\) is not supported"):
+        read_tokenizer(Path("x.gguf"), table)
+
+
+def test_a_number_of_a_block_with_thousands_of_digits_is_refused(tmp_path) -> None:
+    write(tmp_path / "model.gguf")
+    file = GGUFFile(tmp_path / "model.gguf")
+    with pytest.raises(CheckpointError, match=r"the tensor 'blk\.999.* is not supported"):
+        their_name(file, f"blk.{'9' * 5000}.attn_q.weight")
+
+
+def test_looking_for_a_name_reads_no_tensor(tmp_path, monkeypatch) -> None:
+    write(tmp_path / "model.gguf", "Q8_0")
+    monkeypatch.setattr(GGUFFile, "__getitem__", None)
+    assert read_gguf(tmp_path / "model.gguf").config.layers == LAYERS
 
 
 def test_pipes_links_and_truncation_are_refused(tmp_path) -> None:

@@ -21,7 +21,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 import regard
 from regard.checkpoints.huggingface_tokenizers import read_tokenizers
 from regard.checkpoints.reading import read_model
-from regard.checkpoints.untrusted_files import FolderFiles
+from regard.checkpoints.untrusted_files import FolderFiles, MappedWeights
 from regard.engine.choice import active_engine
 from regard.errors import RegardError
 
@@ -275,6 +275,9 @@ def test_the_files_of_older_tokenizers_give_the_same_ids(copy, saved) -> None:
         assert tokenizer.encode_batch(texts) == expected.encode_batch(texts)
         assert tokenizer.specials == expected.specials
         assert tokenizer.decode(tokenizer.encode(TEXTS[0])) == expected.decode(expected.encode(TEXTS[0]))
+    (pieces / "vocab.txt").write_text("[CLS]\n[SEP]\na", encoding="utf-8")
+    with pytest.raises(RegardError, match=r"vocab\.txt lacks '\[UNK\]', the token of unknown words"):
+        read_model(pieces).tokenizers()
 
 
 def test_tokens_that_were_added_to_an_older_tokenizer(copy, saved) -> None:
@@ -407,8 +410,69 @@ def test_sentence_transformers_set_how_embeddings_are_made(copy, tmp_path) -> No
     with pytest.raises(RegardError, match="this model reads 6; shorten it, or set truncate"):
         reader.embed(TEXTS[0])
     edit(folder / "1_Pooling" / "config.json", pooling_mode_cls_token=False, pooling_mode_max_tokens=True)
-    with pytest.raises(RegardError, match=r"pooling_mode_max_tokens .* is not supported"):
+    with pytest.raises(RegardError, match=r"pooling_mode .*pooling_mode_max_tokens.* is not supported"):
         regard.load(folder)
+
+
+# As version 6.2 of sentence-transformers writes them.
+POOLING_6 = {"embedding_dimension": 12, "pooling_mode": "cls", "include_prompt": True}
+TRANSFORMER_6 = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+PROMPTS_6 = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": None}
+
+
+@pytest.fixture
+def newer(copy) -> Path:
+    """A folder as a newer version of sentence-transformers writes it."""
+    folder = copy("minilm")
+    sentence_transformers(folder, "mean_tokens", normalise=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(POOLING_6))
+    (folder / "sentence_bert_config.json").write_text(json.dumps(TRANSFORMER_6))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(PROMPTS_6))
+    edit(folder / "tokenizer_config.json", model_max_length=8)
+    return folder
+
+
+def test_folders_of_newer_sentence_transformers(newer) -> None:
+    edit(newer / "config_sentence_transformers.json", default_prompt_name="document")  # an empty text
+    read = read_model(newer).extra["embedding"]
+    assert read == {"pooling": "first", "normalise": True, "limit": 8}
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("1_Pooling/config.json", dict(pooling_mode="lasttoken"), r"pooling_mode \('lasttoken'\) is not"),
+        ("1_Pooling/config.json", dict(pooling_mode=["cls", "mean"]), r"pooling_mode \(\['cls', 'mean'\]\)"),
+        ("1_Pooling/config.json", dict(embedding_dimension=13), r"embedding_dimension \(13\)"),
+        (
+            "sentence_bert_config.json",
+            dict(transformer_task="fill-mask"),
+            r"transformer_task \('fill-mask'\)",
+        ),
+        ("sentence_bert_config.json", dict(max_seq_length=2), r"max_seq_length \(2\)"),
+        ("sentence_bert_config.json", dict(do_lower_case=True), r"do_lower_case \(True\)"),
+        ("sentence_bert_config.json", dict(query_length=32), r"query_length \(32\) is not a known"),
+        ("config_sentence_transformers.json", dict(default_prompt_name="query"), r"name \('query'\) is not"),
+    ],
+)
+def test_steps_of_embeddings_that_regard_does_not_have_are_refused(newer, file, changes, message) -> None:
+    edit(newer / file, **changes)
+    with pytest.raises(RegardError, match=message):
+        read_model(newer)
+
+
+@pytest.mark.parametrize("place", ["x" * 5000, "a\nb", "../a", ""])
+def test_the_place_of_a_pooling_is_a_folder_there(newer, place: str) -> None:
+    modules = [{"type": "Transformer", "path": ""}, {"type": "Pooling", "path": place}]
+    (newer / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    with pytest.raises(RegardError, match=r"which no file has|which is outside of it") as caught:
+        read_model(newer)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 CHATML = (
@@ -553,6 +617,13 @@ def compressed(folder: Path) -> None:
             file.writestr(name, content)
 
 
+def many_arrays(folder: Path) -> None:
+    """An empty array under each of 30,000 names."""
+    empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header = json.dumps({f"h.{number}.x": empty for number in range(30_000)}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+
+
 VIEWED = torch.zeros(1001, dtype=torch.bfloat16)
 HOSTILE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no weights": (lambda folder: None, "has no weights"),
@@ -562,6 +633,9 @@ HOSTILE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "other ending": (lambda folder: index(folder, {"a": "config.json"}), "is no .safetensors"),
     "no file": (lambda folder: index(folder, {"a": "b.safetensors"}), "b.safetensors"),
     "number": (lambda folder: index(folder, {"a": 3}), "has no weight_map"),
+    "long name": (lambda folder: index(folder, {"a": "x" * 5000 + ".safetensors"}), "which no file has"),
+    "two lines": (lambda folder: index(folder, {"a": "a\nb.safetensors"}), "which no file has"),
+    "many arrays": (many_arrays, "describes a model of width 12"),
     "link": (lambda folder: (folder / "model.safetensors").symlink_to("/dev/zero"), "it is a link"),
     "text": (lambda folder: (folder / "pytorch_model.bin").write_bytes(b"x" * 99), "is not a weight file"),
     "code": (
@@ -606,8 +680,17 @@ def test_hostile_weight_files_are_refused(copy, name: str) -> None:
     with pytest.raises(RegardError, match=message) as caught:
         regard.load(folder)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
     assert sorted(folder.iterdir()) == before
     assert time.perf_counter() - began < 1
+
+
+def test_looking_for_a_name_reads_no_array(saved, monkeypatch) -> None:
+    """Of a file in bfloat16 this would convert each array."""
+    stored = MappedWeights(saved("gpt2").folder / "model.safetensors")
+    monkeypatch.setattr(MappedWeights, "__getitem__", None)
+    assert "transformer.wte.weight" in stored
+    assert "transformer.wte" not in stored
 
 
 def test_a_damaged_weight_file_is_never_replaced_by_a_pickle(copy) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,12 @@ def test_the_command_names_both_sizes(folders, tmp_path, capsys):
     assert "MB of weights, before" in capsys.readouterr().out
     assert run(["quantize", str(folders[1]), str(tmp_path / "again")]) == 1
     assert "already has int8 weights" in capsys.readouterr().err
+
+
+def test_many_matrices_are_checked_at_once(tmp_path):
+    arrays = {f"{n}": np.zeros((0, 0), np.int8) for n in range(8000)}
+    write_tensors(tmp_path / WEIGHTS, arrays | {f"{n}.scale": np.zeros(0, np.float32) for n in range(8000)})
+    stored = MappedWeights(tmp_path / WEIGHTS)
+    began = time.process_time()
+    assert len(QuantizedWeights(stored)) == 8000
+    assert time.process_time() - began < 1

@@ -89,6 +89,21 @@ def test_a_malformed_file_is_one_line_and_the_process_lives(bpe, tmp_path, capfd
     assert capfd.readouterr().err == ""
 
 
+def test_a_damaged_character_map_is_not_given_to_the_library(bpe, tmp_path):
+    """Its trie would have 4 GB, and the library would end the process where they are not to be had."""
+    normalizer = {"type": "Precompiled", "precompiled_charsmap": "/" * 16}
+    (tmp_path / "t.json").write_text(json.dumps(json.loads(bpe.to_json()) | {"normalizer": normalizer}))
+    with pytest.raises(DataError, match="its character map is damaged"):
+        Tokenizer.load(tmp_path / "t.json")
+
+
+def test_a_text_of_the_library_is_printable(bpe, tmp_path):
+    (tmp_path / "t.json").write_text(json.dumps(json.loads(bpe.to_json()) | {"version": "\x1b[31m"}))
+    with pytest.raises(DataError, match=r"\?\[31m") as caught:
+        Tokenizer.load(tmp_path / "t.json")
+    assert str(caught.value).isprintable()
+
+
 @pytest.mark.parametrize("name", GROWING)
 def test_a_file_that_makes_a_text_huge_is_refused(bpe, tmp_path, name):
     whole = json.loads(bpe.to_json())
