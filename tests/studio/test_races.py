@@ -52,8 +52,30 @@ RECORD = f"""() => {{
 }}"""
 
 
+USE = """() => {
+    const all = ":is(button, select, input, [role=grid])";
+    const event = (name) => new Event(name, { bubbles: true });
+    const tell = (one, ...names) => names.forEach((name) => one.dispatchEvent(event(name)));
+    for (const one of document.querySelectorAll(`[role=tabpanel]:not([hidden]) ${all}`)) {
+        if (!one.checkVisibility({ visibilityProperty: true }) || one.disabled) continue;
+        if (one.matches("button, [type=checkbox]")) one.click();
+        else if (one.matches("select")) {
+            one.selectedIndex = one.options.length - 1;
+            tell(one, "change");
+        } else if (one.matches("input")) {
+            one.value = "1";
+            tell(one, "input", "change");
+        } else {
+            one.focus();
+            for (const key of ["ArrowDown", "End", "Enter", "Escape"])
+                one.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+        }
+    }
+}"""
+
+
 class Gate:
-    """All requests of a page: let through, held, or refused."""
+    """All requests of a page: let through, held (or all but those that begin a tab), or refused."""
 
     def __init__(self, page: Page):
         self.mode, self.held, self.met = "open", [], 0
@@ -62,7 +84,8 @@ class Gate:
     def meet(self, route: Route) -> None:
         """Decide what becomes of a request."""
         self.met += 1
-        if self.mode == "hold":
+        begins = route.request.url.endswith(("/models", "/trace"))
+        if self.mode == "hold" or (self.mode == "begin" and not begins):
             self.held.append(route)
         elif self.mode == "refuse":
             route.fulfill(status=503, json={"error": "refused by the test"})
@@ -161,6 +184,19 @@ def test_what_is_shown_belongs_together_whatever_is_late(racer):
     type_while_waiting(racer, second)
     refuse_then_answer(racer, first, second)
     change_model_while_waiting(racer)
+
+
+def test_no_control_is_offered_before_what_it_acts_on_is_there(racer):
+    """Somebody quick uses all that can be seen before the first answers; no exception, and the page rests."""
+    text, _ = racer.texts
+    racer.page.goto("about:blank")
+    racer.gate.mode = "begin"
+    racer.person.arrive(tab=racer.tab, model=racer.model, text=text)
+    racer.page.wait_for_timeout(500)
+    racer.page.evaluate(USE)
+    racer.page.wait_for_timeout(100)
+    racer.let_all_through()
+    assert not [line for line in racer.person.heard if line.startswith("thrown")]
 
 
 def back_and_forth(racer: Racer, one: dict[str, Any], other: dict[str, Any]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 from regard.inspection.analysis.interventions import Intervention, patches
 
@@ -161,3 +162,51 @@ def test_an_intervention_is_undone_and_reset(intervention, inspect):
     expect(undo).to_be_disabled()
     assert np.allclose(row_shown(intervention), original, atol=1e-3)
     expect(reset).to_be_disabled()
+
+
+def test_a_typed_weight_outlives_late_answers(intervention, person):
+    """Tab leads from one weight to the next; what is typed there stays when the last change is answered."""
+    first, second = (
+        intervention.get_by_role("spinbutton", name=f"Weight of {word}") for word in ("cat", "sleeps")
+    )
+    first.fill("0.5")
+    first.press("Tab")
+    expect(second).to_be_focused()
+    person.page.keyboard.type("0.2")
+    person.settle()
+    person.page.keyboard.type("5")
+    expect(second).to_have_value("0.25")
+    person.page.keyboard.press("Enter")
+    expect(second).to_have_value("0.2500")
+
+
+def test_the_row_of_a_sentence_that_was_left_is_not_changed(intervention, person):
+    """While the next sentence is on its way, the panel still shows the last one's row."""
+    held = []
+    person.page.route(re.compile("/api/trace$"), lambda route: held.append(route))
+    person.field.fill("I am a student")
+    person.wait_until(lambda: held, "the sentence is not asked for")
+    weight = intervention.get_by_role("spinbutton", name="Weight of cat")
+    before = weight.input_value()
+    intervention.get_by_role("spinbutton", name="Part of its weight moved, typed").fill("1")
+    weight.fill("0.9")
+    weight.press("Enter")
+    expect(weight).to_have_value(before)
+    person.page.route(re.compile("/api/trace$"), lambda route: route.continue_())  # the newest route counts
+    for route in held:
+        with suppress(Error):  # one that the page has aborted wants no answer
+            route.continue_()
+    person.settle()
+    expect(person.page.get_by_text("The model is changed")).to_have_count(0)
+    assert not [text for text in person.page.get_by_role("alert").all_inner_texts() if text]
+
+
+def test_with_an_empty_field_the_last_sentence_stays(intervention, person, inspect):
+    person.field.fill("")
+    person.button("Encoder, layer 1, head 3").click()
+    person.button("Switch head 3 off (X)").click()
+    without = inspect("translation", CAT, ablate=[("encoder", 1, 3)])
+    words = person.page.get_by_role("list", name="What the model writes").locator(".word-text")
+    expect(words).to_have_text(without.target.labels(words=True))
+    person.settle()
+    assert not [text for text in person.page.get_by_role("alert").all_inner_texts() if text]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Error, expect
 
 from .person import comes_to, values
 
@@ -139,6 +140,27 @@ def test_a_click_without_an_answer_does_not_spoil_the_next_ones(person):
     words.get_by_role("button").last.click()
     tab.get_by_role("button", name="Take the likeliest").click()
     expect(words.locator(".own")).to_have_count(1)
+
+
+@pytest.mark.parametrize("name", ["Write on", "Take the likeliest"])
+def test_no_word_is_written_into_another_sentence(tab, person, name):
+    """What was clicked for one sentence ends with it, also if its answers are late."""
+    held, answers = [], re.compile("/api/next$")
+    tab.page.route(answers, lambda route: held.append(route))
+    for _ in range(1 if name == "Write on" else 2):
+        tab.get_by_role("button", name=name).click()
+    person.wait_until(lambda: held, "no word is asked for")
+    person.field.fill("I arrived at the")
+    words = tab.get_by_role("group", name=re.compile("^Words; choose one")).get_by_role("button")
+    expect(words.last).to_have_text("␣the")
+    tab.page.route(answers, lambda route: route.continue_())  # the newest route counts
+    for route in held:
+        with suppress(Error):  # one that the page has aborted wants no answer
+            route.continue_()
+    expect(tab.get_by_role("button", name="Write on")).to_be_visible()
+    person.settle()
+    expect(words.last).to_have_text("␣the")
+    expect(tab.locator(".own")).to_have_count(0)
 
 
 def test_a_translation_goes_on_from_its_own_words(person, inspect):

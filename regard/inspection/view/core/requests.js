@@ -84,8 +84,12 @@ export class PanelRequests {
    * @param {() => any} [options.subject] gives what the answers belong to; an answer for another subject is not drawn.
    *   By default this is the present trace.
    * @param {boolean} [options.keepsPicture] whether the last picture of the same model stays when a request fails
+   * @param {boolean} [options.startsBlank] whether nothing can be clicked before the first answer is drawn
    */
-  constructor({ state, source, trace: tracing }, { name, cards, subject = null, keepsPicture = true }) {
+  constructor(
+    { state, source, trace: tracing },
+    { name, cards, subject = null, keepsPicture = true, startsBlank = true },
+  ) {
     this.source = source;
     this.name = name;
     this.cards = cards;
@@ -98,6 +102,7 @@ export class PanelRequests {
     this.latest = null;
     this.drawn = null;
     for (const { element } of cards) element?.setAttribute("data-panel", name);
+    if (startsBlank) this.blank(true);
     state.on(["model"], () => this.changeModel());
   }
 

@@ -69,7 +69,7 @@ export class Tracing {
   askFor() {
     this.callOff?.();
     this.callOff = null;
-    const request = requestOf(this.state);
+    const request = requestOf(this);
     if (request && this.isReady()) this.ask(request);
   }
 
@@ -111,10 +111,11 @@ export class Tracing {
   }
 }
 
-/** What the state asks of the model; null where there is nothing to read. */
-function requestOf(state) {
-  const text = state.get("text");
-  if (!state.get("model") || !text?.trim()) return null;
+/** What the state asks of the model; where the field is empty, of the last sentence; null where there was none. */
+function requestOf({ state, current }) {
+  const typed = state.get("text");
+  const text = typed?.trim() ? typed : current?.text;
+  if (!state.get("model") || !text) return null;
   return {
     model: state.get("model"),
     text,
@@ -127,8 +128,8 @@ function requestOf(state) {
 }
 
 /** The same without interventions. */
-export function requestBefore(state) {
-  return { ...requestOf(state), interventions: [] };
+export function requestBefore(tracing) {
+  return { ...requestOf(tracing), interventions: [] };
 }
 
 /** The kind of attention by its name. */

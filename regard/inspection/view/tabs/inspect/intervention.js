@@ -21,17 +21,23 @@ const MOST_INTERVENTIONS = 64;
 export class InterventionPanel {
   constructor(root, context) {
     this.state = context.state;
+    this.tracing = context.trace;
     this.source = context.source;
     this.notify = context.notify;
     this.history = [];
     this.moved = 0;
     const card = this.build(root, context);
-    const subject = () => JSON.stringify(requestBefore(this.state));
+    const subject = () => this.subject;
     this.requests = new PanelRequests(context, { name: "intervention", cards: [card], subject });
     this.scopeRequests = new PanelRequests(context, { name: "intervention-rows", cards: [card], subject });
     this.state.on(["text", "model", "target"], (changed) => this.forget(changed));
     this.state.on(["interventions"], () => this.place && this.show(this.place));
     this.state.on(["takefrom", "giveto"], () => this.words && this.offerWords());
+  }
+
+  /** What is asked for now, apart from the interventions; what is drawn may still be of another sentence. */
+  get subject() {
+    return JSON.stringify(requestBefore(this.tracing));
   }
 
   build(root, context) {
@@ -87,11 +93,12 @@ export class InterventionPanel {
 
   async show(place) {
     this.place = place;
+    if (!this.tracing.current) return;
     if (!this.source.can("trace") || place.query === null) {
       this.element.hidden = true;
       return;
     }
-    const request = requestBefore(this.state);
+    const request = requestBefore(this.tracing);
     const load = async (ask) => {
       const base = await ask.trace(request);
       return { base, sheet: await ask.layer(base.trace, place.kind, place.layer) };
@@ -123,6 +130,7 @@ export class InterventionPanel {
       (_, head) => ({ kind, layer, head, query, row: wholeRow(rowsOf(weights, head)[query]) }),
     );
     this.base = base;
+    this.drawn = this.subject;
     this.name = name;
     this.words = words;
     this.originals = originals;
@@ -221,6 +229,7 @@ export class InterventionPanel {
   }
 
   move(part) {
+    if (this.drawn !== this.subject) return this.draw();
     this.moved = part;
     this.factor = "";
     return this.scopeRequests.run((ask) => this.rowsInScope(ask), (rows) => {
@@ -246,7 +255,7 @@ export class InterventionPanel {
 
   type(word, typed) {
     const weight = Number(typed);
-    if (typed === "" || !Number.isFinite(weight)) return this.drawRow();
+    if (typed === "" || !Number.isFinite(weight) || this.drawn !== this.subject) return this.drawRow();
     const { row, factor } = setWeight(this.row, this.words, word, weight);
     const intervention = { ...this.originals[this.place.head], row };
     this.change(withIntervention(this.state.get("interventions"), intervention, this.original), `word ${word}`);

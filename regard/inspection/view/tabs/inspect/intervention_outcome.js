@@ -29,7 +29,7 @@ export class InterventionOutcome {
       this.written,
       make("div", { class: "controls" }, this.place.root),
     );
-    const subject = () => JSON.stringify(requestBefore(context.state));
+    const subject = () => JSON.stringify(requestBefore(this.tracing));
     this.requests = new PanelRequests(context, { name: "outcome", cards: [errorLine(this.element)], subject });
   }
 

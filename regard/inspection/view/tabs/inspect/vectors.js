@@ -21,7 +21,6 @@ export class Vectors {
   constructor(context) {
     this.shown = "positions";
     this.card = panel({ title: "Words as vectors", class: "vectors" });
-    this.card.blank(true); // the first numbers move the buttons, so nobody is to click one before
     this.requests = new PanelRequests(context, { name: "vectors", cards: [this.card] });
     this.element = this.card.element;
     this.strips = make("div", {});

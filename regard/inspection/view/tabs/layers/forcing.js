@@ -20,7 +20,7 @@ export class ForcedOutput {
     this.reset = button("Its own words", () => this.state.set({ target: null }, { push: true }), { class: "quiet" });
     const row = make("div", { class: "sentence-row" }, this.label, this.field);
     this.element = make("div", { class: "forced sentence-bar" }, row, this.reset, this.hint);
-    this.requests = new PanelRequests(context, { name: "forced output", cards: [errorLine(this.element)] });
+    this.requests = new PanelRequests(context, { name: "forced output", cards: [errorLine(this.element)], startsBlank: false });
     this.field.addEventListener("input", () => this.state.set({ target: this.field.value.trim() ? this.field.value : null }));
     this.state.on(["target"], () => this.draw());
   }
@@ -54,6 +54,8 @@ export class ForcedOutput {
   /** Write a word in place of the one after a position; a translation then goes on by itself, likeliest word by word. */
   write(place, id) {
     const { trace } = this;
+    const typed = this.state.get("text");
+    if (typed?.trim() && typed !== trace.text) return false; // another sentence is on its way
     return this.requests.run(
       (ask) => (trace.sides.source ? this.goOn(ask, trace, place, id) : this.append(ask, trace, place, id)),
       (target) => this.state.set({ target, place, word: null, instead: null }, { push: true }),

@@ -24,7 +24,7 @@ class WriteTab extends TabBase {
     super(context);
     this.writing = new Writing(context);
     this.lastClick = Promise.resolve();
-    this.reading = Promise.resolve();
+    this.reading = Promise.resolve(false);
     const { text, next } = this.build(root);
     const written = { ...beside(this.chips.element), element: text.element, fail: text.fail };
     this.wordRequests = new PanelRequests(context, { name: "written", cards: [written] });
@@ -163,19 +163,19 @@ class WriteTab extends TabBase {
     return this.reading;
   }
 
-  /** Show the words of the present sentence, then what may follow the chosen one. */
+  /** Show the words of the present sentence, then what may follow the chosen one; whether both were drawn. */
   async read() {
     const beginning = this.isShown && this.writing.beginning();
-    if (!beginning) return;
+    if (!beginning) return false;
     this.requests.stop();
     const hasWords = await this.wordRequests.run(
       (ask) => ask.vocabulary(this.model().name),
       (tokens) => this.drawChips(this.writing.chips(beginning, tokens), beginning.length, tokens),
     );
-    if (!hasWords) return;
+    if (!hasWords) return false;
     const { chipsShown: chips } = this;
     const at = this.writing.place(chips.length);
-    await this.requests.run((ask) => this.writing.after(ask, at, beginning), ({ logits, meta }) => {
+    return this.requests.run((ask) => this.writing.after(ask, at, beginning), ({ logits, meta }) => {
       this.at = at;
       this.before = chips[at];
       this.beginning = beginning;
@@ -249,21 +249,27 @@ class WriteTab extends TabBase {
     );
   }
 
+  /** What the written words belong to. */
+  get subject() {
+    return JSON.stringify(["model", "text", "snapshot"].map((name) => this.state.get(name)));
+  }
+
   /** Act when the distribution of what stands there has come, one click after the other: none is lost. */
   whenRead(act) {
+    const { subject } = this;
     this.lastClick = this.lastClick.then(async () => {
-      await this.over();
-      if (this.isShown && this.now && !this.sampler.disabled) act();
+      if (await this.isRead(subject) && !this.sampler.disabled) act();
     });
   }
 
-  /** Wait until nothing newer is read. */
-  async over() {
-    let waited;
+  /** Wait until nothing newer is read; whether it was drawn and the sentence is still the same. */
+  async isRead(subject) {
+    let waited, isDrawn;
     while (waited !== this.reading) {
       waited = this.reading;
-      await waited;
+      isDrawn = await waited;
     }
+    return isDrawn && this.isShown && this.subject === subject;
   }
 
   /** Write a word after the chip that is looked at; what stood behind it goes. */
@@ -288,12 +294,13 @@ class WriteTab extends TabBase {
       this.isGoing = false;
       return;
     }
+    const { subject } = this;
     this.isGoing = true;
     this.goer.textContent = "Stop";
     this.state.set({ at: null });
     for (let count = 0; count < MOST_IN_ONE_GO && this.isGoing; count++) {
-      await this.refresh();
-      if (!this.logits || this.meta.ended || this.meta.room <= 0) break;
+      this.refresh();
+      if (!(await this.isRead(subject)) || !this.isGoing || this.meta.ended || this.meta.room <= 0) break;
       this.sample();
     }
     this.isGoing = false;
