@@ -22,6 +22,8 @@ log = logging.getLogger("regard.service.requests")
 REQUEST_ID = re.compile(r"[\w.:-]{1,64}")
 LOGGED = "regard.log"  # the key of a scope with further fields of its line
 UNMATCHED = "unmatched"
+# The end of a traceback that uvicorn logs when a second signal ends the process at once.
+CANCELLED = "asyncio.exceptions.CancelledError"
 # The loggers of the service by level. asyncio warns of each write to a client that has left.
 LEVELS = {"regard": logging.INFO, "uvicorn": logging.WARNING, "asyncio": logging.ERROR}
 
@@ -47,6 +49,7 @@ def log_as_json() -> None:
     """Write the service's log to stderr as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(lambda record: not record.getMessage().rstrip().endswith(CANCELLED))
     for name, level in LEVELS.items():
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

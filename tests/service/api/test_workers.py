@@ -82,6 +82,7 @@ def test_the_log_is_json_and_the_second_signal_ends_at_once(tmp_path):
             running.result()
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
     assert {"time", "level", "message"} <= set.intersection(*map(set, lines))
+    assert {line["level"] for line in lines} == {"info"}
 
 
 def is_open(address: str) -> bool:
