@@ -36,6 +36,9 @@ Target = Annotated[list[str] | None, files("The translations, line by line.")]
 Tsv = Annotated[list[str] | None, files("Source and target in one table: TSV, CSV, JSONL, Parquet.")]
 PlainText = Annotated[list[str] | None, files("Plain text.")]
 Labelled = Annotated[list[str] | None, files("Texts with labels: TSV, CSV, JSONL, Parquet.")]
+ValidSource = Annotated[list[str] | None, files("Validation text, source side; else a part is held out.")]
+ValidTarget = Annotated[list[str] | None, files("Validation text, target side.")]
+Valid = Annotated[list[str] | None, files("Validation text as one file.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="TABLE.KEY=VALUE", help="Replace a setting.", show_default=False),

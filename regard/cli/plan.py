@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.options import Labelled, PlainText, Settings, Source, Target, Tsv
+from regard.cli.options import (
+    Labelled,
+    PlainText,
+    Settings,
+    Source,
+    Target,
+    Tsv,
+    Valid,
+    ValidSource,
+    ValidTarget,
+)
 
 commands = typer.Typer()
 
@@ -28,6 +38,9 @@ def plan(
     tsv: Tsv = None,
     text: PlainText = None,
     labelled: Labelled = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
+    valid: Valid = None,
     minutes: Annotated[
         float | None, typer.Option(metavar="N", help="Plan a run that takes N minutes as a whole.")
     ] = None,
@@ -65,7 +78,10 @@ def plan(
     from regard.runs.run import as_settings
     from regard.runs.toml import merged, read_overrides
 
-    files = {"source": source, "target": target, "tsv": tsv, "text": text, "labelled": labelled}
+    files = {
+        "source": source, "target": target, "tsv": tsv, "text": text, "labelled": labelled,
+        "valid_source": valid_source, "valid_target": valid_target, "valid": valid,
+    }  # fmt: skip
     about_device = {
         "teraflops": teraflops, "memory": memory, "node_bandwidth": node_bandwidth,
         "bandwidth": bandwidth, "efficiency": efficiency, "price": price,

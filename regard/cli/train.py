@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.options import Labelled, PlainText, Settings, Source, Target, Tsv, files
+from regard.cli.options import (
+    Labelled,
+    PlainText,
+    Settings,
+    Source,
+    Target,
+    Tsv,
+    Valid,
+    ValidSource,
+    ValidTarget,
+    files,
+)
 
 if TYPE_CHECKING:
     from regard.runs.run import Run
@@ -37,12 +48,9 @@ def train(
     tsv: Tsv = None,
     text: PlainText = None,
     labelled: Labelled = None,
-    valid_source: Annotated[
-        list[str] | None,
-        files("Validation text, source side; else a part is held out."),
-    ] = None,
-    valid_target: Annotated[list[str] | None, files("Validation text, target side.")] = None,
-    valid: Annotated[list[str] | None, files("Validation text as one file.")] = None,
+    valid_source: ValidSource = None,
+    valid_target: ValidTarget = None,
+    valid: Valid = None,
     test_source: Annotated[list[str] | None, files("Test text for regard evaluate, source side.")] = None,
     test_target: Annotated[list[str] | None, files("Test text, target side.")] = None,
     test: Annotated[list[str] | None, files("Test text as one file.")] = None,

@@ -138,7 +138,13 @@ def test_plan_reads_the_text_and_measures_this_machine(tmp_path, capsys):
     ]
     small = ["model.width=16", "model.layers=1", "model.heads=2", "training.steps=40", "training.threads=1"]
     options = [part for setting in small for part in ("--set", setting)]
+    few = [tmp_path / name for name in ("few.source", "few.target")]
+    for path in few:
+        path.write_text("a b c\n" * 7, encoding="utf-8")
+    files += ["--valid-source", str(few[0]), "--valid-target", str(few[1])]
     before = sorted(tmp_path.iterdir())
+    assert run(["plan", "translation", *files, *options]) == 0
+    assert "valid: 7 of 7 lines" in capsys.readouterr().out
     assert run(["plan", "translation", *files, *options, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["recipe"]["training"]["steps"] == 40
