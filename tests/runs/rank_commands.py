@@ -4,6 +4,7 @@ commands   train, resume, evaluate and translate on 2 ranks and in one process: 
 readings   complete and classify on 2 ranks and in one process: the same files
 hang       a rank that stops answers no more: the other one ends within the timeout
 two_hosts  torchrun on two hosts, each a network namespace of its own; needs root
+speed      tokens per second of 2 replicas and of 2 ranks, in turns; means something on two idle cores
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import json
 import os
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import torch
@@ -27,6 +30,7 @@ import torch
 from regard import ranks
 from regard.checkpoints.untrusted_files import MappedWeights, check_manifest
 from regard.cli.app import run
+from regard.runs.metrics import read_metrics
 from regard.runs.run import train
 from regard.runs.toml import merged
 from regard.runs.toys import builtin_data, small_settings, write_toy
@@ -218,7 +222,33 @@ def two_hosts(folder: Path) -> dict[str, Any]:
     return {"codes": codes, "same weights": weights(folder / "hosts", 6) == weights(folder / "one", 6)}
 
 
-JOBS = {job.__name__: job for job in (commands, readings, hang, two_hosts)}
+def speed(folder: Path, rounds: int = 7) -> dict[str, Any]:
+    """Tokens per second of the recipe multi30k, by replicas (threads) and by ranks (processes, gloo)."""
+    folder.mkdir(parents=True)
+    random, words = Random(1), [f"w{number}" for number in range(4000)]
+    rows = [" ".join(random.choices(words, k=random.randint(6, 20))) for _ in range(4000)]
+    text = folder / "text"
+    text.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    short = ["tokenizer.kind=word", "training.steps=20", "schedule.warmup_steps=5", "validation.sentences=0"]
+    given = ["train", "multi30k", "--source", text, "--target", text, "--quiet"]
+    given += [part for setting in short for part in ("--set", setting)]
+    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
+    ways = {"replicas": ([], "2"), "ranks": (torchrun, "1")}
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        for name, (launcher, threads) in ways.items():
+            out = folder / f"{name}-{number}"
+            command = [sys.executable, "-m", *launcher, "regard", *map(str, given), "--out", str(out)]
+            environment = {**os.environ, "OMP_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": "lo"}
+            subprocess.run(command, env=environment, check=True, capture_output=True)
+            steps = [line for line in read_metrics(out / "metrics.jsonl") if line["event"] == "step"][5:]
+            found[name].append(statistics.median(step["tokens"] / step["seconds"] for step in steps))
+    ratios = [ours / theirs for ours, theirs in zip(found["replicas"], found["ranks"], strict=True)]
+    medians = {name: round(statistics.median(speeds)) for name, speeds in found.items()}
+    return {**medians, "ratio": [round(quarter, 2) for quarter in statistics.quantiles(ratios)]}
+
+
+JOBS = {job.__name__: job for job in (commands, readings, hang, two_hosts, speed)}
 
 
 if __name__ == "__main__":

@@ -107,7 +107,8 @@ def test_regularisation_follows_from_the_speed_that_was_measured(tmp_path, monke
     monkeypatch.setattr(runs, "Budget", slower)  # steps take far longer than products of matrices promise
     given = {"model": {"width": 32, "layers": 2}, "training": {"minutes": 2, "batch_tokens": 512}}
     prepared = prepare(recipe_for("translation", tmp_path, given), tmp_path / "run")
-    epochs = prepared.recipe.training.steps / machine.measure(prepared.recipe, prepared.material, 1).epoch_steps
+    pace = machine.measure(prepared.recipe, prepared.material, 1)
+    epochs = prepared.recipe.training.steps / pace.epoch_steps
     assert prepared.recipe.model["dropout"] == pytest.approx(0.06 * math.log(epochs), abs=0.02)
     (said,) = [line for line in prepared.notes if "each text is seen" in line]
     assert float(said.split()[-2]) == pytest.approx(epochs, rel=0.2)
