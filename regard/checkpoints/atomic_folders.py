@@ -159,7 +159,7 @@ def readable_folder(target: Path) -> Path:
     replaced = target.parent / f"{REPLACED}{target.name}"
     try:
         return replaced if not target.exists() and replaced.is_dir() else target
-    except OSError:  # the name is too long, or access is denied
+    except (OSError, ValueError):  # no folder can have this name, or access is denied
         return target
 
 
@@ -178,7 +178,7 @@ def _version(folder: Path) -> tuple[int, int] | None:
     """The inode and time of a folder, which change when it is replaced; None between two renames."""
     try:
         status = folder.stat()
-    except OSError:
+    except (OSError, ValueError):
         return None
     return status.st_ino, status.st_mtime_ns
 

@@ -61,7 +61,8 @@ def locate_model(path: str | Path) -> ModelLocation | None:
         return ModelLocation(path / "model", path)
     if is_huggingface(path):
         return ModelLocation(path)
-    snapshots = list(ModelLocation(path, path).snapshots().values())
+    is_run = has_file(path, "weights")
+    snapshots = list(ModelLocation(path, path).snapshots().values()) if is_run else []
     return ModelLocation(snapshots[-1], path) if snapshots else None
 
 

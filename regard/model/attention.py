@@ -55,7 +55,7 @@ def attention_steps(
     key, value = (_repeat_groups(x, query.shape[1]) for x in (key, value))
     scores = see("scores", similarity(query, key))  # B H Q K
     scaled = see("scaled", scores * (similarity.scale if scale is None else scale))
-    visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
+    visible = mask.dense(query.shape[-2], key.shape[-2], query.device, query.shape[:2])
     if visible is None and see.changes("mask"):
         visible = scores.new_ones(scores.shape[-2:], dtype=torch.bool)
     if visible is not None or see.wants("mask"):
@@ -69,7 +69,7 @@ def record_weights(
     query: Tensor, key: Tensor, mask: Mask, similarity: Similarity, scale: float, see: Unwatched
 ) -> None:
     """Record the mask and weights of `attention_steps`, bit for bit, in the memory of the weights alone."""
-    visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
+    visible = mask.dense(query.shape[-2], key.shape[-2], query.device, query.shape[:2])
     if see.wants("mask"):
         see("mask", query.new_ones((), dtype=torch.bool) if visible is None else visible)
     if not see.wants("weights"):
@@ -109,9 +109,11 @@ def fused_attention(
     query, key, value = _pad_to_equal_width(query, key, value)
     mask = _without_redundant_causality(mask, queries, keys)
     causal = mask.causal and not mask.has_offset
-    visible = (replace(mask, causal=False) if causal else mask).dense(queries, keys, query.device)
+    visible = (replace(mask, causal=False) if causal else mask).dense(
+        queries, keys, query.device, query.shape[:2]
+    )
     if causal and visible is not None and not _kernel_takes_mask_and_causal(query, key, value):
-        causal, visible = False, mask.dense(queries, keys, query.device)
+        causal, visible = False, mask.dense(queries, keys, query.device, query.shape[:2])
     output = F.scaled_dot_product_attention(
         query, key, value, attn_mask=visible, is_causal=causal, scale=scale, enable_gqa=grouped
     )

@@ -5,6 +5,7 @@ B batch, Q tokens, D width.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -67,7 +68,8 @@ class Embedding(nn.Module):
     def _look_up(self, tokens: Tensor, mask: Mask) -> Tensor:
         if self.patches is not None:
             return self.patches(tokens)
-        if tokens.is_floating_point():
+        is_float = tokens.is_floating_point()
+        if is_float or (self.weight is not None and tokens.dtype not in (torch.int64, torch.int32)):
             return self._read_vectors(tokens, mask)
         if self.weight is None:
             raise ShapeError(

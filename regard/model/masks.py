@@ -5,6 +5,7 @@ B batch, H heads, Q queries, K keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,13 +47,18 @@ class Mask:
         """Whether a cache holds keys before the first query."""
         return isinstance(self.offset, Tensor) or self.offset > 0
 
-    def dense(self, queries: int, keys: int, device: torch.device | None = None) -> Tensor | None:
-        """Expand to a tensor that broadcasts to B H Q K, or None if nothing is masked."""
+    def dense(
+        self, queries: int, keys: int, device: torch.device | None = None, rows: Sequence[int] = ()
+    ) -> Tensor | None:
+        """Expand to a tensor that broadcasts to B H Q K, or None if nothing is masked.
+
+        `rows` has B and H, with which the sizes of the mask are compared if it is given.
+        """
         parts = []
         if self.matrix is not None:
-            parts.append(_check_size("matrix", self.matrix, queries, keys))
+            parts.append(_check_size("matrix", self.matrix, queries, keys, rows))
         if self.keys is not None:
-            parts.append(_check_size("keys", self.keys[:, None, None, :], queries, keys))
+            parts.append(_check_size("keys", self.keys[:, None, None, :], queries, keys, rows))
         if self.causal:
             parts.append(self._causal(queries, keys, device))
         if not parts:
@@ -73,6 +79,8 @@ class Mask:
     def positions(self, queries: int, device: torch.device | None = None) -> Tensor:
         """Position of each query in its own sequence, Q or B Q; padding before it is not counted."""
         if self.keys is not None:
+            if self.keys.shape[1] < queries:
+                raise ShapeError(f"keys of {self.keys.shape[1]} positions must have all {queries} queries")
             return (self.keys.long().cumsum(-1) - 1).clamp_min(0)[:, -queries:]
         positions = torch.arange(queries, device=device)
         return positions + (self.offset[:, None] if isinstance(self.offset, Tensor) else self.offset)
@@ -82,11 +90,17 @@ class Mask:
         return queries + (int(self.offset.max()) if isinstance(self.offset, Tensor) else self.offset)
 
 
-def _check_size(name: str, part: Tensor, queries: int, keys: int) -> Tensor:
-    rows, columns = part.shape[-2:]
-    if rows not in (1, queries) or columns not in (1, keys):
+def _check_size(name: str, part: Tensor, queries: int, keys: int, rows: Sequence[int]) -> Tensor:
+    height, width = part.shape[-2:]
+    if height not in (1, queries) or width not in (1, keys):
         raise ShapeError(
-            f"{name} of {rows} x {columns} must match {queries} queries and {keys} keys, or be 1 to broadcast"
+            f"{name} of {height} x {width} must match {queries} queries and {keys} keys, or be 1 to broadcast"
+        )
+    own = part.shape[:-2]
+    if any(size not in (1, wanted) for size, wanted in zip(own, rows, strict=False)):
+        raise ShapeError(
+            f"{name} for {own[0]} sequences and {own[1]} heads must match {rows[0]} sequences and "
+            f"{rows[1]} heads, or be 1 to broadcast"
         )
     return part
 

@@ -9,6 +9,8 @@ import pytest
 from regard.checkpoints import locations
 from regard.checkpoints.atomic_folders import MANIFEST
 from regard.checkpoints.locations import ModelLocation, cache_folder, locate_model
+from regard.errors import CheckpointError
+from regard.inference.loading import load
 
 
 def write(folder, name=MANIFEST):
@@ -41,7 +43,6 @@ def test_the_model_of_a_run_knows_its_run(tmp_path):
 
 def test_a_path_without_a_model_means_none(tmp_path):
     assert locate_model(tmp_path / "nowhere") is None
-    assert locate_model("a\0b") is None
 
 
 @pytest.mark.parametrize(
@@ -61,3 +62,10 @@ def test_the_cache_is_where_this_system_keeps_such_things(monkeypatch, platform,
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(locations.sys, "platform", platform)
     assert cache_folder() == Path(expected)
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\0b", "a" * 10_000], ids=["half a character", "NUL", "long"])
+def test_a_name_that_no_folder_can_have_is_not_a_folder(name):
+    assert locate_model(name) is None
+    with pytest.raises(CheckpointError, match="is not a folder"):
+        load(name)

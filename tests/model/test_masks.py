@@ -76,3 +76,20 @@ def test_a_mask_is_bool_and_fits():
         Mask(matrix=torch.ones(4, 3, dtype=torch.bool)).dense(4, 4)
     with pytest.raises(ShapeError, match="keys of 1 x 5 must match 4 queries and 4 keys"):
         Mask(keys=torch.ones(2, 5, dtype=torch.bool)).dense(4, 4)
+
+
+@pytest.mark.parametrize("function", [attention, fused_attention])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_mask_has_the_batch_and_heads_of_the_query(function, causal):
+    query = torch.randn(1, 2, 4, 8)
+    for shape in ((3, 1, 4, 4), (1, 3, 4, 4)):
+        mask = Mask(causal, matrix=torch.ones(shape, dtype=torch.bool))
+        with pytest.raises(ShapeError, match=r"matrix for .* must match 1 sequences and 2 heads"):
+            function(query, query, query, mask)
+    with pytest.raises(ShapeError, match="keys for 2 sequences and 1 heads must match"):
+        function(query, query, query, Mask(causal, keys=torch.ones(2, 4, dtype=torch.bool)))
+
+
+def test_keys_that_are_fewer_than_the_queries_are_refused():
+    with pytest.raises(ShapeError, match="keys of 5 positions must have all 6 queries"):
+        Mask(keys=torch.ones(2, 5, dtype=torch.bool)).positions(6)

@@ -135,7 +135,7 @@ def test_ids_are_whole_numbers_of_two_axes(family):
     model, ids = make("paper", family=family), torch.tensor([[1, 2, 3]])
     given = (lambda ids: (ids, ids)) if family == "encoder-decoder" else (lambda ids: (ids,))
     assert torch.equal(model(*given(ids.int())), model(*given(ids)))
-    for wrong in (ids.float(), ids.double(), ids.half(), torch.rand(1, 3, 5)):
+    for wrong in (ids.float(), ids.double(), ids.half(), ids.bool(), ids.short(), torch.rand(1, 3, 5)):
         with pytest.raises(ShapeError, match=r"must be integer ids \(call \.long\(\)\)"):
             model(*given(wrong))
     for wrong in (ids[0], ids[None]):
