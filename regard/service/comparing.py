@@ -38,8 +38,9 @@ def compare(models: Models, traces: Traces, request: CompareRequest) -> dict[str
     side = request.side or first.inspection.sides(first.inspection.kinds[0])[0].name
     with first.lock(), second.lock():
         both = Comparison(first.inspection, second.inspection)
-        _check_partner(both, side, request.word)
-        changes = both.changes(request.word, side)
+        word = _nearest_partnered(both, side, request.word) if request.nearest else request.word
+        _check_partner(both, side, word)
+        changes = both.changes(word, side)
         notes, sides = first.entry.notes, [each.inspection.side(side) for each in (first, second)]
         others = [_other(each.inspection, side) for each in (first, second)]
         return {
@@ -47,7 +48,7 @@ def compare(models: Models, traces: Traces, request: CompareRequest) -> dict[str
                 name: side_data(one, other, notes)
                 for name, one, other in zip(("first", "second"), sides, others, strict=True)
             },
-            "word": request.word,
+            "word": word,
             "pairs": [vars(pair) for pair in both.pairs[side]],
             "keys": {name: both.labels(name) for name in both.pairs},
             "changes": [
@@ -56,6 +57,16 @@ def compare(models: Models, traces: Traces, request: CompareRequest) -> dict[str
             "next": [each.as_dict() for each in _next(both, first.loaded.subject)],
             "outputs": [_output(each) for each in (first, second)],
         }
+
+
+def _nearest_partnered(both: Comparison, side: str, word: int) -> int:
+    words = both.first.side(side).words
+    partnered = [
+        pair.first
+        for pair in both.pairs[side]
+        if pair.first is not None and pair.second is not None and words[pair.first].special is None
+    ]
+    return min(partnered, key=lambda number: abs(number - word), default=word)
 
 
 def _check_partner(both: Comparison, side: str, word: int) -> None:

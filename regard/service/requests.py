@@ -80,12 +80,16 @@ class TranslateRequest(ModelRequest):
 
 
 class CompareRequest(ModelRequest):
-    """Two texts, and the number of a word in the first."""
+    """Two texts, and the number of a word in the first.
+
+    With `nearest`, a word without a partner in the second text gives way to the nearest that has one.
+    """
 
     first: Text
     second: Text
     side: Name | None = None
     word: Number
+    nearest: bool = False
     ablate: Ablate = Field(default_factory=list)
 
 

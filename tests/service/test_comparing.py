@@ -33,6 +33,14 @@ def test_two_sentences(ask, models, lines):
     }
 
 
+def test_a_word_without_a_partner_gives_way_to_the_nearest_with_one(ask):
+    texts = dict(model="small", first="The street.", second="The", side="source")
+    told = ask("compare", **texts, word=1, nearest=True).json()
+    assert told["word"] == 0
+    assert told["changes"] == ask("compare", **texts, word=0).json()["changes"]
+    assert ask("compare", **texts, word=0, nearest=True).json() == told
+
+
 @pytest.mark.parametrize("name", ["complete", "fill", "classify"])
 def test_two_sentences_of_every_family(ask, name):
     text = TEXTS[name]

@@ -138,6 +138,15 @@ def test_a_second_sentence_is_typed(tab, inspect):
     )
 
 
+def test_a_word_is_watched_that_both_sentences_have(person):
+    """Where "it" has no partner in the second sentence, another word is watched instead of an error."""
+    person.visit(model="translation", text=TIRED, second="The animal sleeps", tab="compare")
+    watched = person.page.locator(".watch-words .chip[aria-pressed=true]")
+    expect(watched).to_have_text("animal")
+    expect(person.page.get_by_role("heading", name=re.compile("^What “animal” looks at"))).to_be_visible()
+    assert not [text for text in person.page.get_by_role("alert").all_inner_texts() if text]
+
+
 def test_a_sentence_of_ones_own_is_kept_beside_an_edit_of_it(person, page):
     """A word is exchanged as in the lectures' pairs; where there is none, the sentence begins as a copy."""
     second = page.get_by_role("textbox", name="Second sentence")

@@ -122,6 +122,7 @@ class Racer:
                 other = Person(context.new_page(), self.person.home)
                 other.page.goto(address)
                 expect(other.page.get_by_role("tab", selected=True)).to_be_visible()
+                unfold(other.settle().page)
                 self.known[address] = read(other.settle().page)
         return self.known[address]
 
@@ -168,6 +169,7 @@ def racer(request, page, studio):
         racer.model, racer.texts = model, (text, other)
         place = {"kind": kind_of(racer), "layer": 1, "head": 2, "query": 1, "lesson": "order"}
         if racer.open(model=model, text=text, second=other, **place):
+            unfold(racer.page)
             return racer
     raise AssertionError(
         f"no model of these tests has the tab {request.param}; add one, or name it in ELSEWHERE"
@@ -267,6 +269,14 @@ def change_model_while_waiting(racer: Racer) -> None:
 def kind_of(racer: Racer) -> str:
     """The first kind of attention of the model."""
     return "decoder" if racer.model == "writing" else "encoder"
+
+
+def unfold(page: Page) -> None:
+    """Open the tables that stand for pictures."""
+    page.evaluate("""() => {
+        for (const fold of document.querySelectorAll("[role=tabpanel]:not([hidden]) .panel-foot > .as-table"))
+            fold.open = true;
+    }""")
 
 
 def read(page: Page) -> list[dict[str, Any]]:

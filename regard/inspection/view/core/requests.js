@@ -84,11 +84,11 @@ export class PanelRequests {
    * @param {() => any} [options.subject] gives what the answers belong to; an answer for another subject is not drawn.
    *   By default this is the present trace.
    * @param {boolean} [options.keepsPicture] whether the last picture of the same model stays when a request fails
-   * @param {boolean} [options.startsBlank] whether nothing can be clicked before the first answer is drawn
+   * @param {boolean} [options.startsEmpty] whether the body of a card is hidden until the first answer is drawn
    */
   constructor(
     { state, source, trace: tracing },
-    { name, cards, subject = null, keepsPicture = true, startsBlank = true },
+    { name, cards, subject = null, keepsPicture = true, startsEmpty = true },
   ) {
     this.source = source;
     this.name = name;
@@ -102,7 +102,7 @@ export class PanelRequests {
     this.latest = null;
     this.drawn = null;
     for (const { element } of cards) element?.setAttribute("data-panel", name);
-    if (startsBlank) this.blank(true);
+    if (startsEmpty) this.markNew(true);
     state.on(["model"], () => this.changeModel());
   }
 
@@ -129,6 +129,7 @@ export class PanelRequests {
     try {
       const answer = await load(this.source.boundTo(run));
       run.check();
+      this.markNew(false);
       draw(answer);
       this.succeed(run);
       return true;
@@ -155,6 +156,11 @@ export class PanelRequests {
     if (this.drawn === null || this.drawn === this.place().model) return;
     this.cards[0].fail(null);
     this.blank(true);
+  }
+
+  // A file can be asked for before there is a picture; a control of the picture would act on nothing.
+  markNew(isNew) {
+    for (const { element } of this.cards) element?.classList.toggle("is-new", isNew);
   }
 
   blank(isBlank) {

@@ -14,7 +14,7 @@ export function foldedTable({ caption, give }) {
     make("summary", { text: "As a table", "aria-label": `As a table: ${caption}` }),
     body,
   );
-  fold.refresh = () => fill(body, fold.open ? tableOf(caption, give()) : null);
+  fold.refresh = () => fill(body, fold.open && !fold.closest(".is-new") ? tableOf(caption, give()) : null);
   fold.addEventListener("toggle", fold.refresh);
   return fold;
 }

@@ -123,7 +123,8 @@ class CompareTab extends TabBase {
       make("p", { class: "hint", text: "Watch another word:" }),
       this.words,
     );
-    map.foot.append(foldedTable({ caption: "Every head, ranked by how much its attention moved", give: () => this.ranking() }));
+    this.folded = foldedTable({ caption: "Every head, ranked by how much its attention moved", give: () => this.ranking() });
+    map.foot.append(this.folded);
     offerSaves(map.foot, this, {
       name: "difference map",
       isThere: () => !!this.answer,
@@ -139,32 +140,36 @@ class CompareTab extends TabBase {
     const { current } = this.trace;
     const second = this.state.get("second");
     if (!this.isShown || !current || !second?.trim()) return;
-    const { side, word } = this.watchedIn(current, second);
+    const { side, word, nearest } = this.watchedIn(current, second);
     const { model, ablate, snapshot } = this.trace.conditions;
     const load = async (ask) => {
       await ask.rest(PAUSE);
-      return ask.compare({ model, ablate, snapshot, first: current.text, second, side, word });
+      return ask.compare({ model, ablate, snapshot, first: current.text, second, side, word, nearest });
     };
     await this.requests.run(load, (answer) => {
       this.answer = answer;
-      this.watched = current.sides[side].words[word].text;
+      this.watched = current.sides[side].words[answer.word].text;
       this.isCausal = current.kinds[0].causal;
-      this.drawWords(current, side, word);
+      this.drawWords(current, side, answer.word);
       this.draw();
       this.outputs.show(answer);
       this.finding.show(answer, { first: current.text, second, watched: this.watched });
     });
   }
 
-  /** The word to watch: the chosen one, or one that tells most. Later words are unseen by a causal model's word. */
+  /**
+   * The word to watch: the chosen one, or one that tells most, or the nearest that both sentences have.
+   * Later words are unseen by a causal model's word.
+   */
   watchedIn(trace, second) {
     const [side, number] = (this.state.get("watched") ?? "").split(".");
     const word = trace.sides[side]?.words[Number(number)] && Number(number);
-    if (word !== undefined) return { side, word };
+    if (word !== undefined) return { side, word, nearest: false };
     const { queries, causal } = trace.kinds[0];
     const pair = pairOf(trace.text, this.model().pairs);
     const isPair = pair && plain(pair.other) === plain(second);
-    return { side: queries, word: wordToWatch(trace.sides[queries].words, causal ? null : isPair ? pair.watched : undefined) };
+    const wanted = causal ? null : isPair ? pair.watched : undefined;
+    return { side: queries, word: wordToWatch(trace.sides[queries].words, wanted), nearest: true };
   }
 
   drawWords(trace, chosenSide, chosen) {
@@ -204,6 +209,7 @@ class CompareTab extends TabBase {
       pinned: this.cell(),
     });
     fill(this.legend, signedLegend(largest, "weight lost and gained, from the first sentence to the second"));
+    this.folded.refresh();
     this.drawOne();
   }
 

@@ -21,7 +21,7 @@ export class Switches {
     this.state = context.state;
     this.tracing = context.trace;
     this.card = panel({ title: "What switching off does", class: "switches" });
-    this.requests = new PanelRequests(context, { name: "switches", cards: [this.card], startsBlank: false });
+    this.requests = new PanelRequests(context, { name: "switches", cards: [this.card], startsEmpty: false });
     this.element = this.card.element;
     this.sentence = make("p", { class: "ablation", "aria-live": "polite" });
     this.detail = make("p", { class: "soft" });

@@ -20,7 +20,7 @@ export class ForcedOutput {
     this.reset = button("Its own words", () => this.state.set({ target: null }, { push: true }), { class: "quiet" });
     const row = make("div", { class: "sentence-row" }, this.label, this.field);
     this.element = make("div", { class: "forced sentence-bar" }, row, this.reset, this.hint);
-    this.requests = new PanelRequests(context, { name: "forced output", cards: [errorLine(this.element)], startsBlank: false });
+    this.requests = new PanelRequests(context, { name: "forced output", cards: [errorLine(this.element)], startsEmpty: false });
     this.field.addEventListener("input", () => this.state.set({ target: this.field.value.trim() ? this.field.value : null }));
     this.state.on(["target"], () => this.draw());
   }

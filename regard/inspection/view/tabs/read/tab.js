@@ -95,7 +95,7 @@ class ReadTab extends TabBase {
       map,
       attentionLegend(),
     );
-    offerMatrix(looking.foot, this, {
+    this.folded = offerMatrix(looking.foot, this, {
       name: "what it looks at",
       isThere: () => !!this.names,
       matrix: this.matrix,
@@ -259,6 +259,7 @@ class ReadTab extends TabBase {
       weights: this.names.map((each) => each.row),
       pinned: chosen < 0 ? null : { row: chosen, column: 0 },
     });
+    this.folded.refresh();
   }
 
   pick(place) {

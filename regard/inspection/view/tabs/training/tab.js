@@ -63,7 +63,7 @@ class TrainingTab extends TabBase {
       room,
       this.legend,
     );
-    offerMatrix(picture.foot, this, {
+    this.folded = offerMatrix(picture.foot, this, {
       name: "attention in training",
       isThere: () => !!this.pictured,
       matrix: this.matrix,
@@ -86,7 +86,8 @@ class TrainingTab extends TabBase {
       class: "note",
       text: "Both are the plain cross-entropy, without label smoothing. Training has dropout and is measured before each update; validation has no dropout, and so it can lie lower.",
     }));
-    progress.foot.append(foldedTable({ caption: "The loss of each step", give: () => this.curve.table() }));
+    this.losses = foldedTable({ caption: "The loss of each step", give: () => this.curve.table() });
+    progress.foot.append(this.losses);
     offerSaves(progress.foot, this, {
       name: "loss",
       isThere: () => !!this.progress,
@@ -174,6 +175,7 @@ class TrainingTab extends TabBase {
     await this.progressRequests.run((ask) => ask.progress(name), (progress) => {
       this.progress = progress;
       this.drawProgress();
+      this.losses.refresh();
       if (progress.live) this.waiting = setTimeout(() => this.poll(), PAUSE);
     });
     await this.draw();
@@ -249,6 +251,7 @@ class TrainingTab extends TabBase {
     const weights = arrays.weights.data.subarray(head * rows * columns, (head + 1) * rows * columns);
     this.heading.textContent = `${attentionTitle(kind, layer)}, head ${head}, at step ${at.toLocaleString("en")}`;
     this.matrix.show({ rows: labels(queries), columns: labels(keys), weights, visible: arrays.visible.data });
+    this.folded.refresh();
     fill(this.legend, attentionLegend({ masked: arrays.visible.data.some((seen) => !seen) }));
     const isFirst = at === 0 ? " (nothing learned yet)" : "";
     fill(

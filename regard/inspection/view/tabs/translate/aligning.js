@@ -58,7 +58,8 @@ export class AlignmentPanel {
       onisolate: pin,
       onrelease: () => pin(this.pinned),
     });
-    foot.append(foldedTable({ caption: label, give: () => this.matrix.table() }));
+    this.folded = foldedTable({ caption: label, give: () => this.matrix.table() });
+    foot.append(this.folded);
     offerSaves(foot, context, {
       name: "alignment",
       isThere: () => !!this.trace,
@@ -148,6 +149,7 @@ export class AlignmentPanel {
       pinned: this.pinned,
       isolated: this.pinned,
     });
+    this.folded.refresh();
   }
 
   options() {

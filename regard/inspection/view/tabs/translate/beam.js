@@ -50,7 +50,8 @@ export class BeamPanel {
       this.results,
     );
     this.tree = new Tree(room);
-    foot.append(foldedTable({ caption: "All hypotheses of the beam", give: () => this.tree.table() }));
+    this.folded = foldedTable({ caption: "All hypotheses of the beam", give: () => this.tree.table() });
+    foot.append(this.folded);
     offerSaves(foot, context, {
       name: "beam tree",
       isThere: () => !!this.answer,
@@ -96,5 +97,6 @@ export class BeamPanel {
       make("span", { class: "figure soft", text: ` score ${digits(score, 2)}, rank ${digits(ranked, 2)}` }),
     );
     fill(this.results, best.map(line));
+    this.folded.refresh();
   }
 }
