@@ -111,7 +111,7 @@ def test_a_text_too_long_is_refused_or_cut(classifier, filler):
     assert len(filler.vectors(long, truncate=True).pieces) == 46
 
 
-def test_a_model_does_what_it_was_made_for(filler, classifier):
+def test_a_model_refuses_what_it_was_not_trained_for(filler, classifier):
     with pytest.raises(UsageError, match="gives classes and cannot fill"):
         classifier.fill("the [MASK]")
     with pytest.raises(UsageError, match="gives masked and cannot classify"):

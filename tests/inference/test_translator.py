@@ -38,7 +38,7 @@ def sources(toy_pairs):
 
 
 @pytest.mark.parametrize("beams", [1, 4])
-def test_what_was_learned_is_said(translator, toy_pairs, beams):
+def test_learned_sentences_are_translated(translator, toy_pairs, beams):
     pairs = toy_pairs(200, 78)
     found = translator.translate([source for source, _ in pairs], beams=beams)
     right = sum(each.text == target for each, (_, target) in zip(found, pairs, strict=True))
@@ -206,7 +206,7 @@ def test_a_prefix_begins_the_translation(translator):
     assert led.score == pytest.approx(sum(rest), abs=1e-5)
 
 
-def test_forbidden_words_are_not_said(translator):
+def test_forbidden_words_are_not_written(translator):
     assert "chat" in translator.translate("the cat sees the dog.").text
     for beams in (1, 4):
         found = translator.translate("the cat sees the dog.", forbidden=["chat", "le"], beams=beams)
@@ -217,7 +217,7 @@ def test_forbidden_words_are_not_said(translator):
         translator.translate("the cat", forbidden=[" "])
 
 
-def test_no_sequence_of_tokens_stands_twice(guesser, sources):
+def test_no_ngram_is_repeated(guesser, sources):
     def repeats(found):
         rows = [each.tokens.ids.tolist() for each in found]
         return sum(len(row) - 1 - len(set(pairwise(row))) for row in rows)
@@ -228,7 +228,7 @@ def test_no_sequence_of_tokens_stands_twice(guesser, sources):
     assert repeats(bound) == 0
 
 
-def test_the_tree_of_a_search_can_be_had(translator):
+def test_a_translation_has_the_tree_of_its_search(translator):
     found = translator.translate("the cat sees the dog.", tree=True)
     assert found.tree is not None
     best = next(node for node in found.tree.nodes if node.place == 0)
@@ -237,7 +237,7 @@ def test_the_tree_of_a_search_can_be_had(translator):
     assert translator.translate("the cat sees the dog.", beams=1, tree=True).tree is not None
 
 
-def test_heads_can_be_switched_off(translator, sources):
+def test_heads_can_be_ablated(translator, sources):
     ablate = [("cross", layer, head) for layer in range(2) for head in range(4)]
     blind = translator.translate(sources[:10], ablate=ablate)
     assert texts_of(blind) != texts_of(translator.translate(sources[:10]))
@@ -261,7 +261,7 @@ def test_white_space_has_the_empty_translation(translator, blank):
     assert texts_of(several) == ["le chat voit le chien.", "", "le chien voit le chat."]
 
 
-def test_nothing_gives_nothing(translator):
+def test_no_texts_give_no_translations(translator):
     assert translator.translate([]) == []
     assert list(translator.translate(iter([]))) == []
 
@@ -308,7 +308,7 @@ def test_a_translation_that_cannot_be_as_long_as_asked_is_refused_by_name(transl
 
 
 @pytest.mark.parametrize("part", ["scaling", ("cross", 0, 1)])
-def test_a_part_may_be_given_alone(guesser, part):
+def test_one_ablated_part_needs_no_list(guesser, part):
     text = "the cat sees the dog."
     assert guesser.translate(text, ablate=part) == guesser.translate(text, ablate=[part])
     assert guesser.score(text, "le chat", ablate=part) == guesser.score(text, "le chat", ablate=iter([part]))
@@ -374,7 +374,7 @@ def test_alternatives_are_the_distribution_at_a_position(translator):
         translator.alternatives(text, 0, top=-1)
 
 
-def test_an_alignment_is_what_the_forced_pass_saw(translator):
+def test_an_alignment_has_the_weights_of_a_forced_pass(translator):
     text = "the red dog sees the old cat."
     found = translator.translate(text, alignment=True)
     alignment = found.alignment
@@ -398,7 +398,7 @@ def test_an_alignment_is_what_the_forced_pass_saw(translator):
     assert translator.translate(text).alignment is None
 
 
-def test_the_best_head_is_the_one_that_tells_most():
+def test_the_alignment_uses_the_head_with_the_most_information():
     diffuse = np.full((4, 4), 0.25)
     stuck = np.tile(np.eye(4)[3], (4, 1))
     sharp = np.eye(4)[[1, 0, 2, 3]]

@@ -143,12 +143,12 @@ def broken(toy_model, toy_tokenizer):
         lambda toys: toys["classify"].classify("the cat"),
     ],
 )
-def test_a_model_whose_weights_are_damaged_is_not_believed(broken, ask):
+def test_a_model_with_damaged_weights_is_refused(broken, ask):
     with pytest.raises(CheckpointError, match="the model gives NaN"):
         ask(broken)
 
 
-def test_a_model_that_finds_all_ids_alike_takes_the_lowest():
+def test_equal_probabilities_give_the_lowest_id():
     shape = dict(vocabulary=V, width=16, layers=1, heads=2, feed_forward_width=16)
     model = build_model(ModelConfig(family="decoder-only", tie_head=False, **shape)).eval()
     torch.nn.init.zeros_(model.head.weight)
@@ -190,7 +190,7 @@ def test_a_repetition_penalty_scales_logits(model, penalty):
             )
 
 
-def test_a_near_certain_repetition_is_given_up():
+def test_the_repetition_penalty_works_near_certainty():
     """Of two ids, one that stands already with a probability of 0.952; the zero of logits matters."""
     logits = np.zeros((1, 2), np.float32)
     logits[0, 1] = np.log(0.952 / 0.048)

@@ -37,7 +37,7 @@ def forced_by_hand(writer, before, ids):
     return found
 
 
-def test_without_warmth_it_says_the_likeliest(writer):
+def test_temperature_0_takes_the_most_probable_token(writer):
     held = writer.tokenizer.encode("the cat")
     found = writer.complete("the cat", temperature=0, max_tokens=12)
     for token in found.tokens:
@@ -114,7 +114,7 @@ def test_an_end_token_ends_it(writer, toy_model, toy_tokenizer):
     assert list(ending.stream("the cat")) == []
 
 
-def test_forbidden_words_and_repetitions_are_not_said(writer):
+def test_forbidden_words_and_repetitions_are_not_written(writer):
     free = writer.complete("the cat", temperature=0, max_tokens=40)
     words = sorted({token.text.strip() for token in free.tokens if token.text.strip().isalpha()})
     pairs = list(pairwise(free.tokens.ids.tolist()))
@@ -217,7 +217,7 @@ def test_nothing_of_a_stop_string_leaks(text, stops, data):
     assert spoken.stopped == over
 
 
-def test_the_next_words_are_all_of_them(writer):
+def test_next_words_are_the_distribution_over_the_whole_vocabulary(writer):
     ids = writer.tokenizer.encode("the cat")
     chances = chances_after(writer, ids)
     for temperature in (0.5, 1.0, 2.0):
@@ -310,7 +310,7 @@ def test_impossible_options_are_refused_at_once(writer, option):
         writer.stream("the cat", **option)
 
 
-def test_a_prompt_without_room_for_the_least_text_fails_alone(writer):
+def test_a_prompt_that_leaves_too_few_tokens_fails_alone(writer):
     long = "the cat sees the dog. " * 2
     room = writer.config.context - len(writer.tokenizer.encode(long))
     assert 0 < room < 40
@@ -340,7 +340,7 @@ def test_a_mistake_is_told_with_the_names_of_the_call(writer, options, message):
 
 
 @pytest.mark.parametrize("part", ["scaling", ("decoder", 0, 1)])
-def test_a_part_may_be_given_alone(writer, part):
+def test_one_ablated_part_needs_no_list(writer, part):
     alone, listed = (writer.next_words("the cat", ablate=ablate).probabilities for ablate in (part, [part]))
     assert (alone == listed).all()
     assert np.abs(alone - writer.next_words("the cat").probabilities).max() > 1e-4

@@ -146,7 +146,7 @@ def test_fused_equals_written_out_forward_and_backward(seed, kind, groups, value
 
 
 @pytest.mark.parametrize("function", [attention, fused_attention])
-def test_a_row_that_may_look_at_nothing_gives_zeros_and_leaves_its_neighbours_alone(function):
+def test_a_fully_masked_row_gives_zeros_and_leaves_its_neighbours_alone(function):
     generator = torch.Generator().manual_seed(0)
     query, key, value = tensors(generator, queries=3, keys=3)
     free = function(query, key, value)
@@ -189,7 +189,7 @@ def test_the_kernels_that_refuse_a_mask_beside_causality_get_a_matrix(monkeypatc
         assert close(fused_attention(query, key, value, mask), wanted, 1e-6)
 
 
-def test_the_narrowest_rotary_head_looks_under_a_mask_and_causality():
+def test_the_narrowest_rotary_head_works_with_a_mask_and_causality():
     layer, x = MultiHeadAttention(8, heads=4, key_width=2), torch.randn(2, 3, 8)
     mask = Mask(causal=True, keys=torch.tensor([[True, True, True], [False, True, True]]))
     rotation = Rotary(2).rotation(torch.arange(3))

@@ -78,7 +78,7 @@ def test_rows_of_different_lengths_share_a_batch(kind):
 
 
 @torch.no_grad()
-def test_reordered_rows_go_on_as_what_they_became():
+def test_reordered_rows_continue_their_new_sequences():
     model, text = make("sinusoidal", family="decoder-only"), ids(3, 4)
     cache = model.new_cache(rows=3)
     model.decode(text, cache=cache)
@@ -129,7 +129,7 @@ def test_rows_enter_a_running_batch():
 
 
 @torch.no_grad()
-def test_room_doubles_and_an_ordinary_step_copies_nothing():
+def test_capacity_doubles_and_other_steps_copy_nothing():
     model = make("sinusoidal", family="decoder-only")
     cache = model.new_cache(rows=1, capacity=4)
     places = []
@@ -146,7 +146,7 @@ def test_padding_on_the_left_is_refused_where_there_is_a_cache():
         model.decode(ids(1, 2), Mask(keys=torch.tensor([[False, True]])), model.new_cache(rows=1))
 
 
-def test_nothing_stays_on_a_module():
+def test_modules_keep_no_state():
     model = make("sinusoidal")
     before = {name: dict(module.__dict__) for name, module in model.named_modules()}
     with torch.no_grad():

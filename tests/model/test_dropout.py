@@ -20,7 +20,7 @@ def test_nothing_is_dropped_in_use_or_where_the_share_is_0():
 
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3, 0.9])
 @pytest.mark.parametrize("piece", range(4))
-def test_every_place_is_dropped_as_often(share, piece):
+def test_every_position_is_dropped_equally_often(share, piece):
     torch.manual_seed(1)
     y = drop(ones(400_000), share, training=True)[piece::4]
     deviation = (share * (1 - share) / len(y)) ** 0.5
@@ -36,7 +36,7 @@ def test_neighbours_are_dropped_independently():
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (7, 5), (2, 3, 4), (0, 4)])
-def test_the_way_back_goes_through_what_was_kept(shape):
+def test_gradients_pass_through_the_values_that_were_kept(shape):
     x = ones(*shape)
     y = drop(x, 0.4, training=True)
     y.sum().backward()

@@ -8,20 +8,20 @@ from regard.model.attention import attention, fused_attention
 from regard.model.masks import EVERYTHING, Mask
 
 
-def test_nothing_hidden_is_no_matrix():
+def test_a_mask_that_hides_nothing_is_no_matrix():
     assert EVERYTHING.dense(3, 3) is None
 
 
-def test_causal_hides_what_lies_above_the_diagonal():
+def test_the_causal_mask_is_a_lower_triangle():
     assert Mask(causal=True).dense(3, 3).tolist() == torch.ones(3, 3).tril().bool().tolist()
 
 
-def test_a_continued_sequence_is_aligned_at_its_own_place():
+def test_an_offset_shifts_the_causal_mask():
     dense = Mask(causal=True, offset=2).dense(2, 4)
     assert dense.tolist() == [[True, True, True, False], [True, True, True, True]]
 
 
-def test_each_row_goes_on_from_its_own_place():
+def test_each_row_may_have_its_own_offset():
     dense = Mask(causal=True, offset=torch.tensor([0, 2])).dense(1, 3)
     assert dense.shape == (2, 1, 1, 3)
     assert dense[:, 0, 0].tolist() == [[True, False, False], [True, True, True]]
@@ -34,12 +34,12 @@ def test_padding_a_matrix_and_causality_are_joined():
     assert dense[0, 0].tolist() == [[False, False, False], [False, True, False], [False, False, True]]
 
 
-def test_padding_is_not_counted_as_a_place():
+def test_padding_has_no_position():
     keys = torch.tensor([[True, True, False], [False, True, True]])
     assert Mask(keys=keys).positions(3).tolist() == [[0, 1, 1], [0, 0, 1]]
 
 
-def test_places_go_on_from_a_cache():
+def test_positions_continue_after_the_offset():
     assert Mask(offset=4).positions(2).tolist() == [4, 5]
     assert Mask(offset=torch.tensor([1, 4])).positions(2).tolist() == [[1, 2], [4, 5]]
     assert Mask(offset=torch.tensor([1, 4])).length(2) == 6
@@ -49,7 +49,7 @@ def test_of_padding_finds_the_tokens():
     assert Mask.of_padding(torch.tensor([[5, 0]]), pad=0).keys.tolist() == [[True, False]]
 
 
-def test_a_matrix_is_for_all_heads_or_says_which_axis_is_what():
+def test_a_matrix_has_two_or_four_axes():
     torch.manual_seed(0)
     query, key, value = torch.randn(3, 2, 2, 4, 8).unbind()
     matrix = torch.rand(4, 4) < 0.6

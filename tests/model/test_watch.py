@@ -48,7 +48,7 @@ def close(a, b):
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_looking_changes_no_bit_and_every_name_is_seen(kind):
+def test_watching_changes_no_bit_and_every_name_is_recorded(kind):
     model = make(kind)
     plain = run(model)
     with watch(model) as seen:
@@ -76,7 +76,7 @@ def test_weights_seen_alone_are_the_same_to_the_bit(kind, blind):
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_what_is_written_out_agrees_with_what_flowed_on(kind):
+def test_recorded_steps_agree_with_the_fused_output(kind):
     model = make(kind)
     with watch(model) as seen:
         run(model)
@@ -130,7 +130,7 @@ def test_an_unknown_name_is_answered_with_near_ones():
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_a_head_switched_off_hands_over_nothing(kind):
+def test_an_ablated_head_contributes_nothing(kind):
     model = make()
     place = {"encoder": "encoder.1.attention", "decoder": "decoder.1.attention", "cross": "decoder.1.cross"}[
         kind
@@ -147,7 +147,7 @@ def test_a_head_switched_off_hands_over_nothing(kind):
     assert close(run(model), without)
 
 
-def test_heads_are_switched_off_without_recording_anything():
+def test_heads_are_ablated_without_recording():
     model = make()
     with watch(model, only=(), ablate=[("encoder", 0, 0)]) as seen:
         assert not torch.equal(run(model), make()(SOURCE, TARGET, PADDED))
@@ -163,12 +163,12 @@ def test_heads_are_switched_off_without_recording_anything():
         ({"scalings"}, "unknown name 'scalings' in this model"),
     ],
 )
-def test_what_cannot_be_switched_off_is_said(ablate, message):
+def test_parts_that_cannot_be_ablated_are_refused(ablate, message):
     with pytest.raises(SettingError, match=message), watch(make(), ablate=ablate):
         pass
 
 
-def test_the_division_by_sqrt_d_can_be_switched_off():
+def test_scaling_can_be_ablated():
     model = make()
     with watch(model, ablate={"scaling"}) as seen:
         without = run(model)
@@ -180,14 +180,14 @@ def test_the_division_by_sqrt_d_can_be_switched_off():
 
 
 @pytest.mark.parametrize("kind", ["paper", "llama"])
-def test_positions_can_be_switched_off(kind):
+def test_positions_can_be_ablated(kind):
     model = make(kind, family="encoder-only")
     order = torch.tensor([3, 1, 0, 5, 4, 2])
     with torch.no_grad(), watch(model, ablate={"positions"}):
         assert close(model(SOURCE[:, order]), model(SOURCE)[:, order])
 
 
-def test_a_residual_and_a_norm_can_be_switched_off():
+def test_a_residual_and_a_norm_can_be_ablated():
     model = make("pre")
     with watch(model, ablate={"encoder.0.around_attention.residual"}) as seen:
         run(model)
@@ -200,7 +200,7 @@ def test_a_residual_and_a_norm_can_be_switched_off():
     assert torch.equal(layer(before), seen["encoder.1.around_feed_forward.sublayer"])
 
 
-def test_every_switch_changes_the_answer():
+def test_every_ablation_changes_the_output():
     for kind in ("paper", "pre"):
         model = make(kind, embedding_norm=True)
         plain = run(model)
@@ -228,7 +228,7 @@ def test_any_watched_value_can_be_replaced(name):
     assert torch.equal(seen[name], ~same if same.dtype == torch.bool else same * -2)
 
 
-def test_a_row_of_weights_can_be_pulled_by_hand():
+def test_a_row_of_weights_can_be_replaced():
     model, name = make(), "encoder.0.attention.weights"
     row = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
     with watch(model, patch={name: replace_row(query=3, row=row, head=1)}) as seen:
@@ -331,7 +331,7 @@ def test_a_thread_does_not_inherit_the_watch():
     assert len(seen) == 0
 
 
-def test_another_model_is_not_seen():
+def test_another_model_is_not_watched():
     model, other = make(), make()
     with watch(model) as seen:
         run(other)
@@ -359,7 +359,7 @@ def test_a_compiled_model_is_watched_as_it_was_written():
     assert close(run(compiled), plain)
 
 
-def test_forward_has_no_parameter_for_it():
+def test_forward_has_no_parameter_for_watching():
     import inspect
 
     for module in make().modules():
@@ -367,7 +367,7 @@ def test_forward_has_no_parameter_for_it():
         assert not {"watch", "see", "seen", "output_attentions"} & set(names)
 
 
-def test_what_was_seen_is_the_readers_own():
+def test_changing_a_recorded_value_leaves_the_model_alone():
     model = make()
     with watch(model) as seen:
         run(model)
@@ -379,12 +379,12 @@ def test_what_was_seen_is_the_readers_own():
 
 
 @pytest.mark.parametrize("part", [5, None, 2.5, [5], [("encoder", 0)], [("encoder", "0", 1)], [None]])
-def test_what_is_no_part_is_told(part):
+def test_a_value_that_is_no_part_is_refused(part):
     with pytest.raises(SettingError, match="a part is a name"):
         parts_of(part)
 
 
-def test_one_part_may_be_given_alone():
+def test_one_ablated_part_needs_no_list():
     assert parts_of("scaling") == parts_of(["scaling"]) == ("scaling",)
     assert parts_of(("encoder", 0, 1)) == parts_of([("encoder", 0, 1)]) == (("encoder", 0, 1),)
     assert parts_of(iter(["norm", ("cross", 1, 0)])) == ("norm", ("cross", 1, 0))

@@ -146,7 +146,7 @@ def test_nothing_is_chosen_that_given_settings_make_impossible(given, tmp_path, 
     assert not (sized.augment.bpe_dropout if "tokenizer" in given else sized.training.r_drop)
 
 
-def test_translations_with_the_tokenizers_of_two_languages_are_not_learned_both_ways(tmp_path, machine):
+def test_two_tokenizers_exclude_bidirectional_training(tmp_path, machine):
     files = {"training": {"minutes": 2}, "tokenizer": {"joint": False}}
     words = prepare(recipe_for("translation", tmp_path, files), tmp_path / "words").folder.text
     own = {"training": {"minutes": 2}, "tokenizer": {"init_from": str(words)}}

@@ -58,18 +58,18 @@ def test_a_damaged_split_is_one_line(small_run, tmp_path):
             evaluate(run.folder, options=ScoringOptions(beams=1))
 
 
-@pytest.mark.parametrize("objective", ["translation", "masked-language-modeling", "classification"])
-def test_a_run_of_an_earlier_version_keeps_what_it_held_out(objective, small_run, tmp_path, monkeypatch):
+@pytest.mark.parametrize("task", ["translation", "masked-language-modeling", "classification"])
+def test_a_run_of_an_earlier_version_keeps_what_it_held_out(task, small_run, tmp_path, monkeypatch):
     with monkeypatch.context() as earlier:
         earlier.setattr(ValidationSplit, "choose", ValidationSplit.choose_format_1)
-        run = small_run(objective, tmp_path)
+        run = small_run(task, tmp_path)
     (run.folder / "text" / "held_out.json").unlink()  # which it did not have
     facts, before = RunFolder(run.folder).facts(), token_folders(run)
     assert facts["valid"]["kept"] >= 100  # as many texts as are asked for examples, copies not counted
     shutil.rmtree(run.folder / "text" / "tokens")  # all of the text is read again
     assert resume(run.folder, {"training": {"steps": 6}}, show=False).step == 6
     assert token_folders(run) == before
-    options = ScoringOptions(beams=1) if objective == "translation" else None
+    options = ScoringOptions(beams=1) if task == "translation" else None
     assert evaluate(run.folder, options=options).evaluations[0].examples == facts["valid"]["kept"]
 
 
@@ -103,13 +103,13 @@ FILES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("objective", FILES)
-def test_validation_and_test_are_not_filtered_like_training(objective, tmp_path):
-    (name, ending), (_, lines) = FILES[objective].items()
+@pytest.mark.parametrize("task", FILES)
+def test_validation_and_test_are_not_filtered_like_training(task, tmp_path):
+    (name, ending), (_, lines) = FILES[task].items()
     header = ["text\tlabel"] if name == "labelled" else []
     file = write(tmp_path / f"a.{ending}", [*header, *lines])
     filters = {"min_length": 2, "max_length": 3, "max_ratio": 1.5, "drop_duplicates": True}
-    corpora = TASKS.find(objective).corpora(
+    corpora = TASKS.find(task).corpora(
         DataTable(**{name: file, "valid": file, "test": file, "filters": filters})
     )
     assert len(list(corpora.train)) == 1

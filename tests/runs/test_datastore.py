@@ -29,7 +29,7 @@ def kept(small):
     return make_datastore(small["translation"].folder)
 
 
-def test_it_is_the_training_part_and_lies_with_the_run(small, kept):
+def test_the_datastore_is_of_the_training_split_and_in_the_run_folder(small, kept):
     folder = small["translation"].folder
     assert kept.folder == folder / "datastore"
     corpora = parallel(small["translation"].recipe.data)
@@ -41,7 +41,7 @@ def test_it_is_the_training_part_and_lies_with_the_run(small, kept):
     assert again.as_dict() == kept.as_dict()
 
 
-def test_a_model_of_few_steps_translates_better_with_it(small, kept):
+def test_an_undertrained_model_translates_better_with_a_datastore(small, kept):
     """The datastore holds whole translations."""
     folder = small["translation"].folder
     options = ScoringOptions(beams=2, datastore=str(kept.folder))
@@ -77,7 +77,7 @@ def test_a_table_is_read_as_the_run_reads_its_own(copied, tmp_path):
     assert torch.equal(by_table.datastore.ids, by_files.datastore.ids)
 
 
-def test_what_does_not_help_says_so(copied, tmp_path):
+def test_a_datastore_that_does_not_help_is_reported(copied, tmp_path):
     """Sorted sentences are no help to a model that copies."""
     files = {**write_toy(tmp_path / "sort", "sort", pairs=50, seed=3)}
     valid = write_toy(tmp_path / "copy", "copy", pairs=30, seed=4)

@@ -42,7 +42,7 @@ def test_bleu_and_chrf_are_sacrebleus_on_what_the_model_says(copied, tmp_path):
     assert (tmp_path / "out").read_text(encoding="utf-8").splitlines() == outputs
 
 
-def test_the_settings_of_the_search_are_heard(copied, tmp_path, monkeypatch):
+def test_the_search_settings_take_effect(copied, tmp_path, monkeypatch):
     asked = []
 
     class Fake:

@@ -27,7 +27,7 @@ def tuned(small, folder, steps=2, backbone_lr_scale=1.0, **training):
     return train("classification", **files, out=folder / "run", settings=settings, show=False)  # pyright: ignore[reportArgumentType]
 
 
-def test_another_head_stands_on_the_same_body(small, tmp_path):
+def test_another_task_gets_a_new_head_on_the_same_backbone(small, tmp_path):
     recipe = Recipe.load(
         "classification", {"model": {"init_from": str(small["masked-language-modeling"].folder)}}
     )
@@ -40,7 +40,7 @@ def test_another_head_stands_on_the_same_body(small, tmp_path):
     assert len(body) > 20
 
 
-def test_what_is_frozen_stays_and_the_rest_learns(small, tmp_path):
+def test_frozen_parameters_stay_and_the_rest_learns(small, tmp_path):
     run = tuned(small, tmp_path, freeze=["source.*", "encoder.blocks.0.*"])
     before, after = small["masked-language-modeling"].model.model.state_dict(), run.model.model.state_dict()
     changed = {name for name in before if name in after and not torch.equal(before[name], after[name])}
@@ -50,7 +50,7 @@ def test_what_is_frozen_stays_and_the_rest_learns(small, tmp_path):
     assert run.recipe.model["init_from"] == str(small["masked-language-modeling"].folder)
 
 
-def test_a_slower_body_moves_less(small, tmp_path):
+def test_a_lower_backbone_lr_scale_moves_the_backbone_less(small, tmp_path):
     before = small["masked-language-modeling"].model.model.state_dict()[
         "encoder.blocks.0.feed_forward.expand.weight"
     ]
@@ -63,7 +63,7 @@ def test_a_slower_body_moves_less(small, tmp_path):
     assert 0 < moved[1] < 0.1 * moved[0]
 
 
-def test_the_same_objective_and_labels_keep_their_head(small):
+def test_the_same_task_and_labels_keep_the_head(small):
     run = small["classification"]
     recipe = Recipe.load("classification", {"model": {"init_from": str(run.folder / "model")}})
     model = make_model(recipe, load_trained(run.folder).words)

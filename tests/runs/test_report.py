@@ -63,7 +63,7 @@ def events(steps: int = 1000) -> list[dict]:
     return [*made, dict(event="resumed", step=20), dict(event="finished", step=steps, reason="steps")]
 
 
-def test_a_course_is_told_by_its_events():
+def test_training_curves_are_made_of_events():
     curves = curves_of(events())
     assert [chart.file for chart in curves.charts] == [
         "loss", "objective", "scores", "learning_rate", "gradient", "speed",

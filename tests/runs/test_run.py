@@ -70,7 +70,7 @@ def test_the_model_of_a_run_can_be_used_at_once(small, copied):
     assert small["masked-language-modeling"].model.fill("a [MASK] c").text
 
 
-def test_validation_says_what_its_objective_can(small):
+def test_validation_has_the_metrics_of_its_task(small):
     told = {name: set(run.metrics) for name, run in small.items()}
     assert told == {
         "translation": {"loss", "perplexity", "bleu", "chrf"},
@@ -80,7 +80,7 @@ def test_validation_says_what_its_objective_can(small):
     }
 
 
-def test_a_model_without_capital_letters_is_validated_without(monkeypatch):
+def test_a_lower_casing_model_is_scored_without_case(monkeypatch):
     pairs = [Pair("a b c d e f", "A B C D E F")]
     monkeypatch.setattr("regard.runs.tasks.translation.translate", lambda *_: ["a b c d e f"])
 
@@ -103,7 +103,7 @@ def test_every_step_and_validation_is_in_the_metrics(each):
     assert each.metrics in [event["scores"] for event in found]
 
 
-def test_what_is_held_out_is_not_learned_from(small):
+def test_the_validation_split_is_not_trained_on(small):
     run = small["translation"]
     facts = json.loads((run.folder / "run.json").read_bytes())
     assert facts["valid"]["kept"] == facts["train"]["skipped"]["held out"]["count"]
@@ -364,7 +364,7 @@ def test_too_little_text_and_one_label_are_refused(tmp_path):
     )
 
 
-def test_a_figure_that_is_never_measured_cannot_be_the_best(tmp_path):
+def test_a_metric_that_is_never_measured_cannot_be_monitored(tmp_path):
     files = builtin_data("language-modeling", tmp_path)
     settings = {"validation": {"monitor": "bleu"}}
     with pytest.raises(SettingError, match=r"monitor \(bleu\) must be one of loss for language-modeling"):

@@ -40,10 +40,10 @@ def files(tmp_path) -> dict[str, str]:
     return {name: write(tmp_path / name, lines) for name, lines in sides.items()}
 
 
-def read(objective: str, data: dict[str, Any], **changes: Any) -> PreparedData:
+def read(task: str, data: dict[str, Any], **changes: Any) -> PreparedData:
     """The text of a recipe as a run takes it, with some settings."""
     small = merged(small_settings(), {"data": data})
-    return gather(Recipe.load(RECIPES[objective], merged(small, changes)))
+    return gather(Recipe.load(RECIPES[task], merged(small, changes)))
 
 
 def skipped(material: PreparedData) -> dict[str, int]:
@@ -74,7 +74,7 @@ def test_every_setting_of_these_tables_is_tried_here_or_named():
 
 
 @pytest.mark.parametrize(("share", "most", "held"), [(0.25, 100, 16), (0.25, 5, 5), (0.5, 100, 32)])
-def test_a_part_is_held_out(files, share, most, held):
+def test_the_validation_split_has_its_share_and_limit(files, share, most, held):
     found = read("translation", {**files, "validation_split": share, "max_validation_examples": most})
     assert abs(found.valid.data.report.kept - held) <= (0 if most < held else held / 2)
     assert found.valid.data.report.kept <= most
@@ -180,7 +180,7 @@ def test_gzip_and_patterns_are_files_too(tmp_path):
         ({"unit": "characters", "max_length": 4}, "too long", 1),
     ],
 )
-def test_each_filter_is_heard_and_counted(files, tmp_path, filters, reason, count):
+def test_each_filter_takes_effect_and_is_counted(files, tmp_path, filters, reason, count):
     odd = [("a", "b c"), ("a b c d e f g", "a b c d e f"), ("a b c d", "a"), ("a b", "b a"), ("a b", "b a")]
     for side, name in enumerate(("source", "target")):
         with Path(files[name]).open("a", encoding="utf-8") as file:
@@ -266,7 +266,7 @@ def test_a_translation_is_searched_for_as_asked(small, monkeypatch):
         ),
     ],
 )
-def test_a_way_back_that_cannot_be_is_refused_before_training(tmp_path, changes, line):
+def test_a_channel_weight_that_cannot_work_is_refused_before_training(tmp_path, changes, line):
     small = merged(small_settings(), {"data": builtin_data("translation", tmp_path)})
     with pytest.raises(SettingError, match=line):
         prepare(Recipe.load("translation", merged(small, changes)), tmp_path / "run")
@@ -294,52 +294,52 @@ def test_as_many_samples_as_were_asked_for(small_run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "objective", ["translation", "language-modeling", "masked-language-modeling", "classification"]
+    "task", ["translation", "language-modeling", "masked-language-modeling", "classification"]
 )
-def test_what_a_run_decides_of_training_reaches_the_trainer(objective, tmp_path):
+def test_what_a_run_decides_of_training_reaches_the_trainer(task, tmp_path):
     training = {
         "label_smoothing": 0.3, "batch_tokens": 32, "gradient_accumulation": 3, "seed": 5, "steps": 7
     }  # fmt: skip
     changes = {"training": training, "optimizer": {"backbone_lr_scale": 0.5}}
-    small = merged(small_settings(), {"data": builtin_data(objective, tmp_path)})
-    trainer = prepare(Recipe.load(RECIPES[objective], merged(small, changes)), tmp_path / "run").trainer
+    small = merged(small_settings(), {"data": builtin_data(task, tmp_path)})
+    trainer = prepare(Recipe.load(RECIPES[task], merged(small, changes)), tmp_path / "run").trainer
     assert trainer.module.loss.label_smoothing == 0.3
     source = trainer.source.state()
     assert (source["tokens"], source["seed"]) == (96, 5)
     assert (trainer.settings.steps, trainer.settings.optimizer.backbone_lr_scale) == (7, 0.5)
 
 
-@pytest.mark.parametrize("objective", ["translation", "language-modeling", "classification"])
-def test_tokens_are_hidden_from_what_is_trained_on(objective, tmp_path):
-    small = merged(small_settings(), {"data": builtin_data(objective, tmp_path)})
-    recipe = Recipe.load(RECIPES[objective], merged(small, {"augment": {"word_dropout": 0.5}}))
+@pytest.mark.parametrize("task", ["translation", "language-modeling", "classification"])
+def test_word_dropout_masks_tokens_of_the_training_text(task, tmp_path):
+    small = merged(small_settings(), {"data": builtin_data(task, tmp_path)})
+    recipe = Recipe.load(RECIPES[task], merged(small, {"augment": {"word_dropout": 0.5}}))
     run = prepare(recipe, tmp_path / "run")
     mask = run.material.words.tokenizers.source.mask
     batch = run.trainer.source.next()
-    read = batch.source if objective == "translation" else batch.input
+    read = batch.source if task == "translation" else batch.input
     assert (read == mask).any()
 
 
-def test_a_masked_model_hides_nothing_more():
+def test_word_dropout_is_refused_for_masked_language_models():
     with pytest.raises(SettingError, match="word_dropout is not for masked-language-modeling"):
         Recipe.load("masked-language-model", {"augment": {"word_dropout": 0.1}})
 
 
-@pytest.mark.parametrize("objective", ["translation", "classification"])
-def test_what_is_trained_on_is_respelled(objective, tmp_path):
-    small = merged(small_settings(), {"data": builtin_data(objective, tmp_path)})
+@pytest.mark.parametrize("task", ["translation", "classification"])
+def test_bpe_dropout_splits_tokens_of_the_training_text(task, tmp_path):
+    small = merged(small_settings(), {"data": builtin_data(task, tmp_path)})
 
     def tokens_of_a_text(share, name):
         changes = {"augment": {"bpe_dropout": share}, "tokenizer": {"kind": "bpe", "vocabulary": 300}}
-        recipe = Recipe.load(RECIPES[objective], merged(small, changes))
-        side = "source_keys" if objective == "translation" else "keys"
+        recipe = Recipe.load(RECIPES[task], merged(small, changes))
+        side = "source_keys" if task == "translation" else "keys"
         batches = list(prepare(recipe, tmp_path / name).trainer.source)
         return sum(getattr(batch, side).sum() for batch in batches) / sum(batch.rows for batch in batches)
 
     assert tokens_of_a_text(0.5, "broken") > tokens_of_a_text(0.0, "whole")
 
 
-def test_the_last_epochs_are_spelled_as_learned(tmp_path):
+def test_bpe_dropout_ends_after_its_epochs(tmp_path):
     small = merged(small_settings(), {"data": builtin_data("translation", tmp_path)})
     changes = {
         "augment": {"bpe_dropout": 0.5, "bpe_dropout_epochs": 1},
@@ -350,18 +350,18 @@ def test_the_last_epochs_are_spelled_as_learned(tmp_path):
     assert broken > whole == again
 
 
-def test_epochs_of_respelling_need_a_share():
+def test_bpe_dropout_epochs_need_bpe_dropout():
     with pytest.raises(SettingError, match="bpe_dropout_epochs needs bpe_dropout above 0"):
         Recipe.load("translation", {"augment": {"bpe_dropout_epochs": 3}})
 
 
-@pytest.mark.parametrize("objective", ["masked-language-modeling", "language-modeling"])
-def test_other_objectives_do_not_respell(objective):
-    with pytest.raises(SettingError, match=f"bpe_dropout is not for {objective}"):
-        Recipe.load(RECIPES[objective], {"augment": {"bpe_dropout": 0.1}})
+@pytest.mark.parametrize("task", ["masked-language-modeling", "language-modeling"])
+def test_bpe_dropout_is_refused_for_other_tasks(task):
+    with pytest.raises(SettingError, match=f"bpe_dropout is not for {task}"):
+        Recipe.load(RECIPES[task], {"augment": {"bpe_dropout": 0.1}})
 
 
-def test_pairs_are_learned_both_ways(tmp_path):
+def test_bidirectional_epochs_add_the_exchanged_pairs(tmp_path):
     small = merged(small_settings(), {"data": builtin_data("translation", tmp_path)})
     recipe = Recipe.load("translation", merged(small, {"augment": {"bidirectional_epochs": 1}}))
     run = prepare(recipe, tmp_path / "run")
@@ -373,16 +373,16 @@ def test_pairs_are_learned_both_ways(tmp_path):
     assert counts == [2 * len(run.material.train)] * 3
 
 
-@pytest.mark.parametrize("objective", ["masked-language-modeling", "language-modeling", "classification"])
-def test_other_objectives_have_one_way_alone(objective):
-    with pytest.raises(SettingError, match=f"bidirectional_epochs is not for {objective}"):
-        Recipe.load(RECIPES[objective], {"augment": {"bidirectional_epochs": 1}})
-    with pytest.raises(SettingError, match=f"channel_weight is not for {objective}"):
-        Recipe.load(RECIPES[objective], {"validation": {"channel_weight": 0.1}})
+@pytest.mark.parametrize("task", ["masked-language-modeling", "language-modeling", "classification"])
+def test_bidirectional_training_is_refused_for_other_tasks(task):
+    with pytest.raises(SettingError, match=f"bidirectional_epochs is not for {task}"):
+        Recipe.load(RECIPES[task], {"augment": {"bidirectional_epochs": 1}})
+    with pytest.raises(SettingError, match=f"channel_weight is not for {task}"):
+        Recipe.load(RECIPES[task], {"validation": {"channel_weight": 0.1}})
 
 
 @pytest.mark.parametrize("epochs", ["allways", -1, 2.5, True])
-def test_pairs_are_turned_round_for_epochs_or_always(epochs):
+def test_bidirectional_epochs_are_a_number_or_all(epochs):
     with pytest.raises(
         SettingError, match=r"bidirectional_epochs \(.*\) must be a number of first epochs, or all"
     ):

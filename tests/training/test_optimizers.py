@@ -278,7 +278,7 @@ def test_without_a_decay_of_embeddings_groups_are_as_ever(name):
 
 
 @pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_body_and_head_have_rates_of_their_own(name):
+def test_backbone_and_head_have_their_own_learning_rates(name):
     module = objective("classification")
     optimizer = build_optimizer(
         module, settings(optimizer=name, backbone_lr_scale=0.1, head_lr_scale=2.0, muon_lr_scale=0.5)

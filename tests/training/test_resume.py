@@ -210,7 +210,7 @@ def test_a_signal_breaks_a_validation_off_and_it_is_made_good(tmp_path):
 
 
 @pytest.mark.parametrize("lose", [shutil.rmtree, lambda folder: damage(folder, "model.safetensors")])
-def test_a_best_that_is_gone_or_damaged_is_not_waited_for(tmp_path, caplog, lose):
+def test_a_lost_or_damaged_best_checkpoint_is_replaced(tmp_path, caplog, lose):
     first = straight(tmp_path, steps=6, validate_every=5, save_every=5)
     first.progress.best = Best(5, first.progress.best.value)
     first._save()
@@ -257,7 +257,7 @@ def test_damage_is_passed_over_with_a_warning_and_refused_where_named(tmp_path, 
         check_manifest(again.checkpoints.path(step))
 
 
-def test_where_everything_is_damaged_nothing_is_trusted(tmp_path):
+def test_without_an_undamaged_checkpoint_nothing_is_resumed(tmp_path):
     first = straight(tmp_path, save_every=5)
     for step in first.checkpoints.steps():
         (first.checkpoints.path(step) / "training.json").unlink()
@@ -358,7 +358,7 @@ def test_settings_that_make_another_run_are_refused_with_a_diff(tmp_path, change
         toy.trainer(tmp_path, change).resume()
 
 
-def test_what_may_change_does(tmp_path, caplog):
+def test_settings_that_may_change_take_effect(tmp_path, caplog):
     straight(tmp_path)
     values = dict(
         steps=12, learning_rate=0.01, schedule="linear", warmup_steps=1, min_lr_ratio=0.1, max_grad_norm=None,

@@ -33,7 +33,7 @@ def test_it_never_rises_after_the_warm_up_and_stays_a_factor(name):
 
 
 @pytest.mark.parametrize(("name", "half"), [("cosine", 0.55), ("linear", 0.55)])
-def test_the_end(name, half):
+def test_schedules_end_at_the_last_step(name, half):
     schedule = SCHEDULES[name]
     assert schedule(100, 10, 100, 0.1) == pytest.approx(0.1)
     assert schedule(55, 10, 100, 0.1) == pytest.approx(half)

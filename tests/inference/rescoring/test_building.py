@@ -24,17 +24,17 @@ def evidence(chances, right, seed=0):
     return Evidence.of(near, followed, np.log(np.array(chances)))
 
 
-def test_what_is_wrong_gets_no_weight():
+def test_always_wrong_neighbours_get_lambda_0():
     assert best_parameters([evidence([0.5] * 200, right=0.0)]).lambda_ == 0
 
 
-def test_what_is_right_gets_the_most_weight_there_is():
+def test_always_right_neighbours_get_the_largest_lambda():
     assert (
         best_parameters([evidence([0.2] * 100, right=1.0), evidence([0.1] * 100, right=1.0)]).lambda_ == 0.5
     )
 
 
-def test_the_choice_is_the_likeliest_of_all():
+def test_the_chosen_parameters_have_the_highest_likelihood():
     """Against a plain walk over all parameters, one token at a time."""
     some = evidence(np.random.default_rng(3).uniform(0.01, 0.9, 60), right=0.6)
     best, found = -np.inf, None

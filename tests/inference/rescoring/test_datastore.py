@@ -122,7 +122,7 @@ def test_the_order_of_lines_does_not_matter(guesser, known, sources, toy_pairs):
     assert texts[0] == texts[1]
 
 
-def test_judges_are_chosen_whatever_their_order(guesser, datastore, toy_pairs, monkeypatch):
+def test_the_order_of_the_tuning_pairs_does_not_matter(guesser, datastore, toy_pairs, monkeypatch):
     monkeypatch.setattr(building, "TUNING_TOKENS", 50)
     judges, asked = toy_pairs(60, 91), []
     monkeypatch.setattr(
@@ -198,7 +198,7 @@ class Largest(TorchDispatchMode):
         return found
 
 
-def test_nothing_is_as_large_as_the_keys(monkeypatch):
+def test_building_and_searching_hold_no_copy_of_the_keys(monkeypatch):
     """No copy of them is made where they are merged, measured, compared or saved."""
     for module in ("building.ROWS", "datastore.ROWS", "nearest.VECTORS"):
         monkeypatch.setattr(f"regard.inference.rescoring.{module}", 64)
@@ -225,7 +225,7 @@ def test_a_score_is_that_of_a_forced_pass(guesser, datastore, sources):
     assert again.score != pytest.approx(guesser.score(source, found).score, abs=1e-3)
 
 
-def test_a_model_says_what_it_remembers_instead_of_what_it_learned(translator, known):
+def test_the_datastore_overrules_the_model(translator, known):
     """Where a source was met before, what was said then is the nearest at every step."""
     sources, targets = zip(*dict(known).items(), strict=True)
     other = [*targets[1:], targets[0]]  # each has the translation of its neighbour
@@ -255,7 +255,7 @@ def test_batches_do_not_change_it(guesser, datastore, sources):
     assert together != [each.text for each in guesser.translate(sources)]
 
 
-def test_it_goes_with_the_other_options(guesser, datastore, sources):
+def test_a_datastore_combines_with_the_other_options(guesser, datastore, sources):
     ablate = [("cross", 0, 0)]
     found = guesser.translate(
         sources[0],
@@ -284,7 +284,7 @@ def test_alternatives_are_those_of_both(guesser, datastore, sources):
     assert choices[0].probability != pytest.approx(alone[0].probability, abs=1e-3)
 
 
-def test_tuning_makes_other_text_likelier(guesser, datastore, toy_pairs):
+def test_tuning_raises_the_score_of_other_text(guesser, datastore, toy_pairs):
     other = toy_pairs(60, 91)
     found = tune_datastore(datastore, guesser, iter(other))
     assert found.parameters.lambda_ > 0
@@ -346,7 +346,7 @@ def test_the_same_weights_in_another_shape_are_another_model(toy_model):
     assert fingerprint(one) != fingerprint(other)
 
 
-def test_a_model_that_has_lost_its_senses_is_not_remembered(toy_model, toy_tokenizer, known):
+def test_a_datastore_of_nan_is_refused(toy_model, toy_tokenizer, known):
     model = toy_model(3)
     model.target.weight.data.fill_(torch.nan)
     with pytest.raises(CheckpointError, match="damaged"):
@@ -384,7 +384,7 @@ ONES = np.ones(4, np.int32)
 GOOD = {"keys": np.zeros((4, 8), np.float16), "followers": ONES, "ids": ONES, "counts": ONES}
 
 
-def test_what_is_good_is_loaded(tmp_path):
+def test_a_valid_datastore_is_loaded(tmp_path):
     with new_folder(tmp_path / "kept") as making:
         write_json(making / CONFIG, ABOUT)
         write_tensors(making / TENSORS, GOOD)
@@ -442,6 +442,6 @@ def test_a_folder_of_something_else_is_refused(tmp_path, model_folders):
         Datastore.load(tmp_path / "nowhere")
 
 
-def test_what_is_saved_says_what_it_is(datastore, tmp_path):
+def test_a_saved_datastore_has_its_parameters(datastore, tmp_path):
     told = json.loads((datastore.save(tmp_path / "kept") / CONFIG).read_bytes())
     assert told["parameters"] == datastore.parameters.as_dict()

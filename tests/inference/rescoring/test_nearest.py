@@ -16,7 +16,7 @@ from regard.inference.rescoring.nearest import nearest
     st.integers(1, 7), st.integers(1, 400), st.integers(1, 12), st.integers(1, 40), st.integers(0, 9),
     st.sampled_from([1, 30, 1 << 17]), st.sampled_from([1, 100, 1 << 16]),
 )  # fmt: skip
-def test_it_is_what_sorting_gives(rows, count, width, wanted, seed, scores, vectors):
+def test_the_nearest_keys_are_those_of_a_sort(rows, count, width, wanted, seed, scores, vectors):
     draw = torch.Generator().manual_seed(seed)
     queries, keys = torch.randn(rows, width, generator=draw), torch.randn(count, width, generator=draw)
     wanted = min(wanted, count)
@@ -36,7 +36,7 @@ def test_it_is_what_sorting_gives(rows, count, width, wanted, seed, scores, vect
     st.integers(1, 9), st.integers(1, 2000), st.integers(1, 6), st.integers(1, 40), st.integers(0, 9),
     st.sampled_from([30, 1 << 17]),
 )  # fmt: skip
-def test_of_keys_that_are_equally_far_the_first_are_found(rows, count, width, wanted, seed, scores):
+def test_equally_distant_keys_are_ordered_by_index(rows, count, width, wanted, seed, scores):
     """Whole numbers, so that most keys have others at just their distance; whatever stands beside a query."""
     draw = torch.Generator().manual_seed(seed)
     keys = torch.randint(-2, 3, (count, width), generator=draw).half()
@@ -51,7 +51,7 @@ def test_of_keys_that_are_equally_far_the_first_are_found(rows, count, width, wa
     assert torch.equal(distances, values[:, :wanted].double())
 
 
-def test_what_is_found_is_the_same_beside_any_queries():
+def test_neighbours_do_not_depend_on_other_queries():
     """Keys so far from the origin that float32 cannot tell their scores apart."""
     draw = torch.Generator().manual_seed(3)
     keys = 1000 + torch.randint(-3, 4, (3000, 16), generator=draw).half()

@@ -44,7 +44,7 @@ def hypotheses(found):
 
 
 @pytest.mark.parametrize(("weight", "alpha"), [(1.0, 0.6), (0.5, 0.0), (3.0, 2.0)])
-def test_hypotheses_rank_by_both_ways(guesser, sources, weight, alpha):
+def test_hypotheses_are_ranked_by_both_directions(guesser, sources, weight, alpha):
     settings = dict(beams=5, n_best=5, length_penalty=alpha)
     plain = guesser.translate(sources, **settings)
     both = guesser.translate(sources, rescorer=NoisyChannel(guesser, weight), **settings)
@@ -64,7 +64,7 @@ def test_hypotheses_rank_by_both_ways(guesser, sources, weight, alpha):
     assert moved  # it is not the order that was there before
 
 
-def test_a_score_is_still_that_of_the_way_there(guesser, sources):
+def test_the_score_is_still_that_of_the_forward_direction(guesser, sources):
     for source, found in zip(
         sources, guesser.translate(sources, rescorer=NoisyChannel(guesser, 1.0)), strict=True
     ):
@@ -80,7 +80,7 @@ def test_the_best_of_all_hypotheses_is_given_however_few_are_wanted(guesser, sou
         ]
 
 
-def test_a_model_that_knows_the_way_back_finds_what_was_left_out(two_way_translator, toy_pairs):
+def test_reverse_scoring_prefers_complete_translations(two_way_translator, toy_pairs):
     """Right translations win against likelier ones without their last word, by the way back alone."""
     words = two_way_translator.tokenizers
     channel = NoisyChannel(two_way_translator, 1.0)
@@ -125,7 +125,7 @@ def test_a_text_of_parts_has_the_sum_of_theirs(guesser):
     assert guesser.translate("  ", rescorer=NoisyChannel(guesser, 0.5)).channel_score is None
 
 
-def test_one_cut_short_and_one_with_a_prefix_are_ranked_too(guesser, sources):
+def test_truncated_and_prefixed_hypotheses_are_ranked_too(guesser, sources):
     for options in (dict(max_length=1), dict(max_length=2, prefix="le chat")):
         for source, found in zip(
             sources, guesser.translate(sources, rescorer=NoisyChannel(guesser, 1.0), **options), strict=True
@@ -133,7 +133,7 @@ def test_one_cut_short_and_one_with_a_prefix_are_ranked_too(guesser, sources):
             assert found.channel_score == pytest.approx(back_by_hand(guesser, source, found), abs=1e-4)
 
 
-def test_parts_that_are_off_are_off_on_the_way_back(guesser, sources):
+def test_ablated_parts_are_ablated_in_reverse_scoring_too(guesser, sources):
     ablate = [("cross", 0, 0), ("encoder", 1, 1)]
     found = guesser.translate(sources[0], rescorer=NoisyChannel(guesser, 1.0, ablate), ablate=ablate)
     whole = back_by_hand(guesser, sources[0], found)

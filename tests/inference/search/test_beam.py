@@ -178,7 +178,7 @@ def test_n_best_are_in_order(fake):
     assert told(garden(fake, beams=3, n_best=3, patience=None)) == [[3, 0], [2, 0], [2, 2, 0]]
 
 
-def test_the_length_penalty_helps_the_long(fake):
+def test_the_length_penalty_favours_longer_hypotheses(fake):
     table = {(1,): [0.3, 0.0, 0.7, 0.0], (1, 2): [0.0, 0.0, 0.0, 1.0], (1, 2, 3): [0.4, 0.0, 0.6, 0.0]}
     found = {}
     for alpha in (0.0, 1.0):
@@ -247,7 +247,7 @@ def test_forbidden_words_are_avoided_and_nothing_is_renormalised(fake):
     assert told(garden(fake, prefix=(1, 2), forbidden=[(1, 2, 0)])) == [[2, 0]]  # it began in the prefix
 
 
-def test_no_ngram_stands_twice(fake):
+def test_no_ngram_is_repeated(fake):
     assert told(garden(fake, prefix=(1, 2), forbidden=[(2, 0)])) == [[3, 0]]
     assert told(garden(fake, prefix=(1, 2), min_length=1)) == [[2, 0]]
     assert told(garden(fake, prefix=(1, 2), min_length=1, no_repeat_ngram_size=1)) == [[3, 0]]
@@ -268,7 +268,7 @@ def test_equals_go_to_the_earlier_beam_and_the_lower_id(fake):
     assert told(beam_search(fake(8, table=even), [Request([1], settings)])[0]) == [[0, i] for i in range(8)]
 
 
-def test_the_verdict_on_many_equals_is_that_of_a_stable_order():
+def test_many_equal_candidates_are_ranked_as_by_a_stable_sort():
     random = np.random.default_rng(0)
     scores = -random.integers(0, 4, (5, 300)).astype(float)
     ending = random.random(scores.shape) < 0.2

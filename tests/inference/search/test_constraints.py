@@ -34,7 +34,7 @@ def test_rows_of_different_lengths_end_in_the_same_column():
         ([7, -1], [7, -1]),
     ],
 )
-def test_what_no_row_needs_is_cut_off(array, expected):
+def test_padding_columns_are_trimmed(array, expected):
     found, expected = trim_padding(np.array(array)), np.array(expected)
     assert found.shape == expected.shape
     assert (found == expected).all()
@@ -47,7 +47,7 @@ def widest(columns):
 
 
 @pytest.mark.parametrize(("kind", "settings"), [(Sampling, SamplingSettings()), (Beam, BeamSettings())])
-def test_a_search_that_never_rests_forgets_who_has_left(fake, kind, settings):
+def test_an_endless_search_keeps_no_finished_rows(fake, kind, settings):
     long = settings.changed(max_length=300, forbidden=[[1, 2, 3]] * 200, end=list(range(1, 90)))
     search = kind(fake(90))
     search.admit([Request(np.ones(100, int), long)])

@@ -183,7 +183,7 @@ def test_a_row_that_has_ended_is_not_shown_to_the_hook(fake, kind, settings):
     ("kind", "settings"),
     [(Sampling, Constraints()), (Sampling, SamplingSettings(top_p=0.9)), (Beam, BeamSettings(n_best=2))],
 )
-def test_a_row_that_may_say_nothing_is_stuck(fake, kind, settings):
+def test_a_row_without_allowed_ids_is_stuck(fake, kind, settings):
     settings = settings.changed(no_repeat_ngram_size=1, max_length=20)
     answer = run(kind(fake(4)), [Request([1, 2], settings)])[0]
     assert [sorted(result.ids.tolist()) for result in answer.results] == [[0, 3]] * len(answer.results)

@@ -77,7 +77,7 @@ def test_a_hostile_setting_is_one_line(kind, settings, message):
         ([1], [-7], r"source \(-7\)"),
     ],
 )
-def test_ids_that_are_none_are_refused(prefix, source, message):
+def test_values_that_are_no_ids_are_refused(prefix, source, message):
     with pytest.raises(SettingError, match=message):
         Request(prefix, Constraints(), source)
 

@@ -180,7 +180,7 @@ def test_equally_likely_ids_go_to_the_lower(fake):
                 assert sample(fake(4, table=even), requests)[0].best.ids.tolist() == [1]
 
 
-def test_what_is_forbidden_is_never_drawn(fake):
+def test_forbidden_ids_are_never_drawn(fake):
     settings = SamplingSettings(
         max_length=200, forbidden=[2, (3, 4)], temperature=5.0, no_repeat_ngram_size=4, seed=8
     )

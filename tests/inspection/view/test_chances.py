@@ -61,15 +61,18 @@ def test_the_plain_softmax_is_kept_beside(run):
 
 def test_a_draw_falls_where_the_shares_lie_end_to_end(run):
     asked = {"shares": [0.5, 0.3, 0.2, 0.0]}
-    lucks = [0.0, 0.49, 0.51, 0.79, 0.81, 0.999999]
+    uniforms = [0.0, 0.49, 0.51, 0.79, 0.81, 0.999999]
     places = run(
-        "core/chances.js", "asked.lucks.map((luck) => it.draw(asked.shares, luck))", **asked, lucks=lucks
+        "core/chances.js",
+        "asked.uniforms.map((uniform) => it.draw(asked.shares, uniform))",
+        **asked,
+        uniforms=uniforms,
     )
     assert places == [0, 0, 1, 1, 2, 2]
 
 
 def test_one_seed_gives_the_same_numbers_and_spread_ones(run):
-    many = "Array.from({length: 4000}, (_, place) => it.luckAt(asked.seed, place))"
+    many = "Array.from({length: 4000}, (_, place) => it.uniformAt(asked.seed, place))"
     first, again, other = (run("core/chances.js", many, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -80,7 +83,7 @@ def test_one_seed_gives_the_same_numbers_and_spread_ones(run):
 
 
 def test_seeds_beside_each_other_begin_differently(run):
-    firsts = run("core/chances.js", "Array.from({length: 1000}, (_, seed) => it.luckAt(seed, 0))")
+    firsts = run("core/chances.js", "Array.from({length: 1000}, (_, seed) => it.uniformAt(seed, 0))")
     counts, _ = np.histogram(firsts, bins=10, range=(0, 1))
     assert counts.min() > 70
 

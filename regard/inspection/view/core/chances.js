@@ -32,8 +32,8 @@ export function entropy(shares) {
 }
 
 /** The place in the order on which a number between 0 and 1 falls, the shares laid end to end. */
-export function draw(shares, luck) {
-  const aim = luck * sum(shares, shares.length);
+export function draw(shares, uniform) {
+  const aim = uniform * sum(shares, shares.length);
   let reached = 0;
   for (let place = 0; place < shares.length; place++) {
     reached += shares[place];
@@ -43,7 +43,7 @@ export function draw(shares, luck) {
 }
 
 /** A number from 0 up to 1 that a seed and a place decide, so that the same seed writes the same words. */
-export function luckAt(seed, place) {
+export function uniformAt(seed, place) {
   let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(place + 1, 0x6d2b79f5)) | 0;
   state = Math.imul(state ^ (state >>> 15), state | 1);
   state ^= state + Math.imul(state ^ (state >>> 7), state | 61);

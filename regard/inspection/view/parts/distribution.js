@@ -123,7 +123,7 @@ export class Distribution {
 }
 
 /** The whole width 0 to 1, cut among the words in order, with a mark where the next draw falls. */
-export function chanceStrip({ now, tokens, luck, place }) {
+export function chanceStrip({ now, tokens, uniform, place }) {
   const strip = make("div", { class: "chance-strip", "aria-hidden": "true" });
   let rest = 1;
   for (let at = 0; at < Math.min(now.kept, 30); at++) {
@@ -137,6 +137,6 @@ export function chanceStrip({ now, tokens, luck, place }) {
     ));
   }
   if (rest > 1e-4) strip.append(make("span", { class: "rest", style: { "inline-size": `${100 * rest}%` } }));
-  const mark = make("span", { class: "mark", style: { "inset-inline-start": `${100 * luck}%` } });
-  return make("div", { class: "chance-room", "data-value": luck }, strip, mark);
+  const mark = make("span", { class: "mark", style: { "inset-inline-start": `${100 * uniform}%` } });
+  return make("div", { class: "chance-room", "data-value": uniform }, strip, mark);
 }

@@ -6,7 +6,7 @@ import { sentenceBar, sentenceField, Examples } from "../../parts/sentence.js";
 import { offerSaves } from "../../saving/save.js";
 import { slider, button } from "../../parts/controls.js";
 import { Chips } from "../../parts/chips.js";
-import { draw, luckAt } from "../../core/chances.js";
+import { draw, uniformAt } from "../../core/chances.js";
 import { Distribution, chanceStrip } from "../../parts/distribution.js";
 import { tokenText, wordText } from "../../parts/share_table.js";
 import { PanelRequests } from "../../core/requests.js";
@@ -211,14 +211,14 @@ class WriteTab extends TabBase {
   drawLuck() {
     const written = this.at - this.beginning.length + 1;
     if (!this.writing.canGoOn || written < 0 || this.meta.ended) return fill(this.strip);
-    const luck = luckAt(this.seedNumber(), written);
-    this.place = draw(this.now.shares, luck);
+    const uniform = uniformAt(this.seedNumber(), written);
+    this.place = draw(this.now.shares, uniform);
     const word = wordText(this.tokens[this.now.order[this.place]] ?? "");
-    const sentence = `Sampling lays all shares end to end. Seed ${this.seedNumber()} draws ${luck.toFixed(4)} here, which falls on “${word}”.`;
+    const sentence = `Sampling lays all shares end to end. Seed ${this.seedNumber()} draws ${uniform.toFixed(4)} here, which falls on “${word}”.`;
     return fill(
       this.strip,
       make("p", { class: "told", text: sentence }),
-      chanceStrip({ now: this.now, tokens: this.tokens, luck, place: this.place }),
+      chanceStrip({ now: this.now, tokens: this.tokens, uniform, place: this.place }),
     );
   }
 
