@@ -141,7 +141,7 @@ def _needed(recipe: str | None) -> str:
     from regard.errors import UsageError
 
     if recipe is None:
-        raise UsageError("no recipe was named; regard train --list shows them, and --resume RUN goes on")
+        raise UsageError("no recipe was named; regard train --list shows them, and --resume RUN resumes one")
     return recipe
 
 

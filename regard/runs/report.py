@@ -145,8 +145,8 @@ def write_report(folder: RunFolder) -> bool:
 
 def write_report_of(folder: Path) -> Path:
     """Write the report of a run again and return its path."""
-    place = RunFolder(folder)
-    place.recipe()
-    if not write_report(place):
-        raise UsageError(f"{folder} has not taken a step yet; regard train --resume {folder} goes on with it")
-    return place.report
+    run = RunFolder(folder)
+    run.recipe()
+    if not write_report(run):
+        raise UsageError(f"{folder} has not taken a step yet; resume it with regard train --resume {folder}")
+    return run.report

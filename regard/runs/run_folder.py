@@ -99,7 +99,7 @@ def find_run(path: Path) -> tuple[RunFolder, Path | None]:
     if whole.parent.name != "checkpoints" or not (whole.parents[1] / "recipe.toml").is_file():
         return RunFolder(path), None
     if not whole.name.removeprefix(STEP).isdecimal():
-        raise UsageError(f"{path} is no checkpoint to go on from; name one that is called step-N")
+        raise UsageError(f"{path} is not a checkpoint; name one that is called step-N")
     return RunFolder(whole.parents[1]), whole
 
 

@@ -231,7 +231,7 @@ class Trainer:
         if self.checkpoints is not None:
             if self._saved != self.progress:
                 self._save()
-            where = f"saved in {self.checkpoints.path(self.progress.step)}; resume the run to go on"
+            where = f"saved in {self.checkpoints.path(self.progress.step)}; resume the run to continue"
         self._emit(Finished(self.progress.step, "signal"))
         raise Interrupted(f"ended by signal {signal} after step {self.progress.step}; {where}", signal)
 

@@ -137,7 +137,7 @@ def test_a_run_without_steps_or_without_a_recipe_gives_no_report(tmp_path, small
     with pytest.raises(UsageError, match="holds no run yet; start one with --out"):
         write_report_of(tmp_path)
     shutil.copy(small["language-modeling"].folder / "recipe.toml", tmp_path)
-    with pytest.raises(UsageError, match="has not taken a step yet; regard train --resume"):
+    with pytest.raises(UsageError, match="has not taken a step yet; resume it with regard train --resume"):
         write_report_of(tmp_path)
     assert not folder.report.exists()
 

@@ -305,7 +305,7 @@ def test_a_named_checkpoint_that_cannot_be_used_is_refused(tmp_path, small_run):
     with pytest.raises(CheckpointError, match="step-00000009 is not a folder"):
         resume(folder / "checkpoints" / "step-00000009", show=False)
     last.rename(last.with_name("abandoned-step-00000004"))
-    with pytest.raises(UsageError, match="no checkpoint to go on from; name one that is called step-N"):
+    with pytest.raises(UsageError, match="is not a checkpoint; name one that is called step-N"):
         resume(last.with_name("abandoned-step-00000004"), show=False)
     assert (folder / "metrics.jsonl").read_bytes() == before
 
