@@ -26,6 +26,7 @@ def test_the_sentence_has_the_same_place_on_every_tab(browser, studio, width):
         for name in TABS:
             field = person.open_tab(name).locator(".sentence-field").first
             expect(field).to_be_visible()
+            person.settle()
             box = field.bounding_box()
             assert box is not None
             boxes[name] = {key: round(box[key]) for key in ("x", "y", "width", "height")}

@@ -139,6 +139,9 @@ def test_what_if_it_wrote_another_word(layers, inspect, load, person):
     field.fill("Le chien")
     person.settle()
     expect(rows).to_have_text(["<start> → Le", "Le → chien", "chien → <end>"])
+    # Nothing is forced on another sentence.
+    tab.get_by_label("Examples").select_option(label="I am a student")
+    expect(field).to_have_value(inspect("translation", "I am a student").target.text)
 
 
 def test_several_words_at_once_layer_by_layer(layers, inspect, person):

@@ -49,6 +49,7 @@ def test_hostile_text_stays_text(person, inspect, model, text):
     person.inspect(model=model)
     count = person.page.evaluate(LOADED)
     person.field.fill(text)
+    person.settle()
     seen = inspect(model, text)
     side = seen.source or seen.target
     words = person.page.locator(".words").first.locator(".word-text")

@@ -163,6 +163,22 @@ def test_no_word_is_written_into_another_sentence(tab, person, name):
     expect(tab.locator(".own")).to_have_count(0)
 
 
+def test_written_words_end_with_their_sentence_and_model_on_every_tab(tab, person):
+    written = tab.locator(".own")
+    for change in ("sentence", "model"):
+        tab.get_by_role("button", name="Take the likeliest").click()
+        expect(written).to_have_count(1)
+        person.open_tab("Inspect")
+        if change == "sentence":
+            person.field.fill("I arrived at the")
+        else:
+            person.page.get_by_label("Model", exact=True).select_option("translation")
+        person.open_tab("Write")
+        person.settle()
+        expect(written).to_have_count(0)
+        expect(tab.get_by_text(re.compile("^Entropy"))).to_be_visible()
+
+
 def test_a_translation_goes_on_from_its_own_words(person, inspect):
     text = "I am a student"
     tab = person.visit(model="translation", text=text, tab="write").page.get_by_role("tabpanel")

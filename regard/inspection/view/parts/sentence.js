@@ -72,7 +72,7 @@ function exampleList(state, examples) {
     examples.map((text, place) => make("option", { value: place, text })),
   );
   choice.addEventListener("change", () => {
-    if (choice.value !== "") state.set({ text: examples[choice.value], query: null, key: null }, { push: true });
+    if (choice.value !== "") state.set({ text: examples[choice.value], target: null, query: null, key: null }, { push: true });
     choice.value = "";
   });
   return make("div", { class: "examples" }, choice);

@@ -31,7 +31,7 @@ class WriteTab extends TabBase {
     this.requests = new PanelRequests(context, { name: "next-word", cards: [next, beside(this.told)] });
     this.state.on(
       ["text", "model", "snapshot"],
-      (changed) => this.isShown && !changed.has("ids") && this.state.set({ ids: null, at: null }),
+      (changed) => !changed.has("ids") && this.state.set({ ids: null, at: null }),
     );
     this.state.on(["ids", "at"], () => this.refresh());
     this.state.on(["temperature", "topk", "topp", "seed"], () => this.recompute());
