@@ -63,6 +63,17 @@ def test_automatic_precision_takes_the_faster_by_steps_of_the_run_and_says_so(ha
     assert lines == [f"precision {chosen}: a step takes {half:.2g} s in bfloat16 and 1 s in float32"]
 
 
+def test_float32_that_other_work_slowed_is_measured_again(tmp_path):
+    float32 = iter([5.0, 1.0])
+
+    def measure(recipe: Recipe, material: Any, seconds: float) -> Pace:
+        return Pace(2.0 if recipe.training.precision == "bfloat16" else next(float32), 10, 1000, 5)
+
+    files = {"data": builtin_data("translation", tmp_path)}
+    recipe = Recipe.load("translation", {**files, "training": {"precision": "auto"}})
+    assert with_measured_precision(recipe, Any, 1.0, measure)[0].training.precision == "float32"
+
+
 def test_automatic_precision_is_not_tried_where_products_are_slow(monkeypatch):
     monkeypatch.setattr(machine, "half_speed", lambda device: 0.1)
     settled, lines = machine.with_precision(TrainingTable(precision="auto"))
