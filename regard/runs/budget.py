@@ -56,8 +56,10 @@ CORRECTIONS = 2  # of the number of steps
 PREPARATION = 8  # times that reading takes: at least so long take the split, the tokenizer and encoding
 PACKED = 3  # bytes of text in a byte of a gzip or Parquet file
 VALIDATION_SHARE = 0.06  # of the budget, at most, unless one validation takes longer
-# What a trial has measured the speed of, besides the size.
-BATCH = ("training.batch_tokens", "training.gradient_accumulation", "training.replicas")
+# Choices that a trial has measured the speed of, besides the size.
+MEASURED = {
+    "training.batch_tokens", "training.gradient_accumulation", "training.replicas", "training.r_drop",
+}  # fmt: skip
 # Lengths in steps or epochs; they are scaled where a recipe of a person's own has its number of steps.
 LENGTHS = (
     "schedule.warmup_steps", "validation.validate_every", "checkpoints.save_every",
@@ -82,10 +84,12 @@ class Trial:
         return self.shape == shape and is_as_dear and 0.75 < ratio < 1.33
 
     def with_choices(self, choices: Choices, recipe: Recipe) -> Trial:
-        """The trial with what is chosen now that its speed is known, and with the batch that was measured."""
-        others = {name: choice for name, choice in choices.made.items() if name not in BATCH}
-        batch = {name: choice for name, choice in self.choices.made.items() if name in BATCH}
-        chosen = Choices(choices.given, {**others, **batch})
+        """The trial with these choices, made for its measured speed; what was measured stays."""
+        made = {name: choice for name, choice in choices.made.items() if name not in MEASURED}
+        for name, kept in self.choices.made.items():
+            if name in MEASURED:
+                made[name] = replace(kept, reason=choices.made.get(name, kept).reason)
+        chosen = Choices(choices.given, made)
         return replace(self, choices=chosen, recipe=recipe.changed(chosen.tables()))
 
 
@@ -171,30 +175,44 @@ class Budget:
             wanted = recipe.changed(choices.tables())
             for trial in trials:
                 if trial.is_like(shape, wanted):
-                    return trial.with_choices(choices, recipe)
+                    return self._informed(trial, recipe, tokens)
             pace = self.measure(wanted, material, MEASURED_SHARE * self.seconds)
             self.flops = self.rules.flops(shape, tokens.vocabulary) / pace.token_seconds
             trials.append(Trial(shape, reason, choices, wanted, pace))
-        return trials[-1]
+        return self._informed(trials[-1], recipe, tokens)
+
+    def _informed(self, trial: Trial, recipe: Recipe, tokens: Tokens) -> Trial:
+        """A trial with what follows from its own speed, in place of an estimate."""
+        seen = self._training_seconds() / trial.pace.token_seconds
+        return trial.with_choices(self._choices_for(trial.shape, tokens, seen, recipe), recipe)
 
     def _next_choice(
         self, recipe: Recipe, material: PreparedData, tokens: Tokens, trials: list[Trial]
     ) -> tuple[Shape, str, Choices]:
         """The size that the rules prefer after these trials, why, and what goes with it."""
-        rules, is_new = self.rules, not recipe.starts_from
+        rules = self.rules
         measured = {trial.shape: trial.pace.token_seconds for trial in trials}
-        seconds = (1 - VALIDATION_SHARE) * self.left()
-        if seconds <= 0:
-            self._refuse("no time for training")
+        seconds = self._training_seconds()
 
         def seen(shape: Shape) -> float:
             return seconds / (measured.get(shape) or rules.flops(shape, tokens.vocabulary) / self.flops)
 
-        ladder = shapes(rules, self.choices.given) if is_new else [_shape_of(recipe)]
+        ladder = [_shape_of(recipe)] if recipe.starts_from else shapes(rules, self.choices.given)
         shape, reason = best_shape(rules, ladder, tokens, seen)
+        return shape, reason, self._choices_for(shape, tokens, seen(shape), recipe)
+
+    def _choices_for(self, shape: Shape, tokens: Tokens, seen: float, recipe: Recipe) -> Choices:
+        """The choices for a model of this shape that sees so many tokens."""
         choices = Choices(self.choices.given, self.choices.made)
-        choose_training(choices, rules, shape, tokens, seen(shape), is_new)
-        return shape, reason, choices
+        choose_training(choices, self.rules, shape, tokens, seen, is_new=not recipe.starts_from)
+        return choices
+
+    def _training_seconds(self) -> float:
+        """The seconds that are left for steps."""
+        seconds = (1 - VALIDATION_SHARE) * self.left()
+        if seconds <= 0:
+            self._refuse("no time for training")
+        return seconds
 
     def _length(self, recipe: Recipe, material: PreparedData, pace: Pace) -> Length:
         """Steps and validations that fill the time that is left."""

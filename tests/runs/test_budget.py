@@ -114,6 +114,24 @@ def test_regularisation_follows_from_the_speed_that_was_measured(tmp_path, monke
     assert float(said.split()[-2]) == pytest.approx(epochs, rel=0.2)
 
 
+def test_regularisation_is_that_of_the_loss_that_was_measured(tmp_path, monkeypatch):
+    def measure(recipe: Recipe, material: PreparedData, seconds: float) -> Pace:
+        """2.5 passes over the text with R-Drop, which takes twice as long, and 5 without."""
+        tokens, epoch_steps = tokens_of(material), tokens_of(material) // recipe.training.step_tokens
+        return Pace((20.0 if recipe.training.r_drop else 10.0) / epoch_steps, epoch_steps, tokens, 10_000)
+
+    budget = partial(Budget, measure=measure, flops=lambda device: 1e13, clock=lambda: 100.0)
+    monkeypatch.setattr(runs, "Budget", budget)
+    given = {"training": {"minutes": 1, "batch_tokens": 256}}
+    prepared = prepare(recipe_for("classification", tmp_path, given), tmp_path / "run")
+    pace = measure(prepared.recipe, prepared.material, 1)
+    epochs = prepared.recipe.training.steps / pace.epoch_steps
+    said = [line for line in prepared.notes if "labels, seen" in line]
+    assert len(said) == 4
+    for line in said:
+        assert float(line.split()[-2]) == pytest.approx(epochs, rel=0.2)
+
+
 def test_given_settings_are_kept(tmp_path, machine):
     given = {"model": {"width": 48, "dropout": 0.37}, "tokenizer": {"vocabulary": 300}}
     recipe = recipe_for("translation", tmp_path, {**given, "training": {"minutes": 2, "batch_tokens": 700}})
