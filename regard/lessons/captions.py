@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from regard.lessons.experiment import accuracy, classifier, fit, greedy, seeded
-from regard.lessons.lesson import Chart, Lesson, Say, Series, Spread, Table, Verdict, heat
+from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Spread, Table, Verdict, heat, image
 from regard.lessons.picture_tasks import SIZE, WORDS, Drawings, Sounds
 from regard.model.config import ModelConfig, Patches
 from regard.model.patches import cut_patches
@@ -42,6 +42,7 @@ class Captions(Lesson):
     )
     rule: ClassVar = "The claim holds if captions and sounds are right in at least `able`, with every seed."
     control_words: ClassVar = "Each drawing has the caption, and each sound the label, of another; one seed."
+    places: ClassVar = (See("Cross-attention over words in place of patches", view="tab=inspect&kind=cross"),)
 
     is_paired: bool = True
     """Whether answers belong to their pictures and sounds."""
@@ -108,7 +109,7 @@ class Captions(Lesson):
         caption = first["examples"][0][0].split()
         return [
             Chart("New drawings and sounds", "input", "share right", (bars,), kind="bars"),
-            heat("A new drawing", "pixel", "pixel", first["picture"], "brightness"),
+            image("A new drawing", first["picture"]),
             *(
                 heat(f"While writing “{caption[place]}”", "patch", "patch", first["weights"][place], "weight")
                 for place in SHAPES_OF_CAPTION
@@ -135,7 +136,7 @@ class Captions(Lesson):
             "right": float((written == batch.target_out).all(1).mean()),
             "on named": _share_on_named(batch, weights),
             "examples": [[_text(right), _text(ids)] for right, ids in examples],
-            "picture": batch.source[0].max(0).tolist(),
+            "picture": batch.source[0].transpose(1, 2, 0).tolist(),
             "weights": weights[0].reshape(CAPTION, PATCHES, PATCHES).tolist(),
         }
 
@@ -154,10 +155,10 @@ def _share_on_named(batch: ParallelBatch, weights: np.ndarray) -> float:
 
 
 def _share_on_nothing(
-    picture: list[list[float]], weights: list[list[list[float]]], **others: Any
+    picture: list[list[list[float]]], weights: list[list[list[float]]], **others: Any
 ) -> list[float]:
     """The weight on patches in which nothing is drawn, while each shape is written."""
-    is_empty = np.reshape(picture, (PATCHES, SIDE, PATCHES, SIDE)).max((1, 3)) == 0
+    is_empty = np.reshape(picture, (PATCHES, SIDE, PATCHES, SIDE, 3)).max((1, 3, 4)) == 0
     return [float(np.sum(np.array(weights[place])[is_empty])) for place in SHAPES_OF_CAPTION]
 
 

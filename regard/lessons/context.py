@@ -93,7 +93,7 @@ class Context(Lesson):
                 tokens,
                 *(measured["bytes"][kind][number] / MIB for kind in KINDS),
                 *(
-                    Spread.of([1e3 * one for one in measured["seconds"][kind][number]]).write(".1f")
+                    Spread.of_times([1e3 * one for one in measured["seconds"][kind][number]]).write(".1f")
                     for kind in KINDS
                 ),
             )

@@ -28,7 +28,7 @@ class Cost(Lesson):
         "The compute, time and energy of training follow from the number of parameters and of tokens."
     )
     question: ClassVar = "Can the cost of a training step be predicted before the model exists?"
-    variable: ClassVar = "The width and the number of layers of a decoder."
+    variable: ClassVar = "The width of a decoder of `layers` layers."
     measurement: ClassVar = (
         "Parameters and floating-point operations (FLOPs) of a step, forward and backward, counted by torch; "
         "its time; its energy, estimated as the time at `watts` of power. They are predicted from the shape: "
@@ -120,30 +120,30 @@ class Cost(Lesson):
                 width, predicted["parameters"], measured["parameters"][number],
                 predicted["operations"] / 1e9, measured["operations"][number] / 1e9,
             ))  # fmt: skip
-            milliseconds = Spread(*(1e3 * one for one in taken)).write(".0f")
             expected = 1e3 * predicted["operations"] / self._rate(measured)
-            times.append((width, f"{expected:.0f}", milliseconds, power * taken.middle))
+            spread = Spread(*(1e3 * one for one in taken)).write(".0f")
+            times.append((width, f"{expected:.0f}", spread, power * expected / 1e3, power * taken.middle))
         known = [(name, f"{tokens:.0e}", *self._known(name, measured)) for name, tokens in KNOWN.items()]
         step = f"a step of {self.texts * self.length:,} tokens"
         columns = ("width", "parameters, predicted", "counted", "GFLOPs, predicted", "counted")
+        energy = ("width", "ms, predicted", "measured", "joules, predicted", "from the measured time")
         heads = ("model", "tokens", "FLOPs", "years on this machine", "GWh on this machine")
         return [
             Table(f"Counts, {step}", columns, tuple(counts)),
-            Table(f"Time, {step}", ("width", "ms, predicted", "measured", "joules, estimated"), tuple(times)),
+            Table(f"Time and energy, {step}", energy, tuple(times)),
             Table("Known models, predicted by the same rule", heads, tuple(known)),
         ]
 
     def charts(self, measured: dict[str, Any]) -> list[Chart]:
         """FLOPs and time by width."""
-        sizes = self.widths
         predicted = [self.predicted(width)["operations"] for width in self.widths]
         flops = tuple(
-            Series(label, sizes, tuple(one / 1e9 for one in values))
+            Series(label, self.widths, tuple(one / 1e9 for one in values))
             for label, values in {"predicted": predicted, "counted": measured["operations"]}.items()
         )
         times = (
-            Series("predicted", sizes, tuple(one / self._rate(measured) for one in predicted)),
-            series("measured", sizes, measured["seconds"], Spread.of_times),
+            Series("predicted", self.widths, tuple(one / self._rate(measured) for one in predicted)),
+            series("measured", self.widths, measured["seconds"], Spread.of_times),
         )
         return [
             Chart("Compute of a step", "width", "GFLOPs", flops, log_x=True, log_y=True),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.demo.sentences import Pair
 from regard.lessons.demo_text import DemoText, demo_corpus, demo_text, draw_sentences
 from regard.lessons.experiment import fit, seeded
-from regard.lessons.lesson import Chart, Lesson, Say, Spread, Table, Verdict, difference, series
+from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, difference, series
 from regard.model.masks import Mask
 from regard.model.transformer import DecoderOnly, EncoderOnly, build_model, count_parameters
 from regard.text.collate import LabelledBatch, collate_labelled, collate_masked
@@ -64,6 +64,12 @@ class Families(Lesson):
         "at least `gap` and by more than the spread over seeds."
     )
     control_words: ClassVar = "The meaning is read from the end of the sentence, which a decoder reads too."
+    places: ClassVar = (
+        See("An encoder that fills gaps", view="tab=read"),
+        See(
+            "A decoder that writes", command='regard complete demo-language-model "My cat"', view="tab=write"
+        ),
+    )
 
     read_at: Literal["it", "end"] = "it"
     """The word whose vector is read: "it" or "end"."""

@@ -67,13 +67,22 @@ def figure_of(charts: Sequence[Chart], ink: str = PNG_INK) -> Figure:
     figure = Figure(figsize=(WIDTH, HEIGHT * down), layout="constrained", dpi=100)
     grid = list(figure.subplots(down, across, squeeze=False).flat)
     for axes, chart, looks in zip(grid, charts, _looks(charts), strict=False):
-        {"lines": _lines, "bars": _bars, "heat": _heat}[chart.kind](axes, chart, looks, ink)
+        {"lines": _lines, "bars": _bars, "heat": _heat, "image": _image}[chart.kind](axes, chart, looks, ink)
         axes.set_title(chart.title, loc="left", fontsize=9.5, fontweight="bold")
         axes.set_xlabel(chart.x)
         axes.set_ylabel(chart.y)
+    for cell in {chart.cell for chart in charts if chart.kind == "heat"}:
+        _share_scale([axes for axes, chart in zip(grid, charts, strict=False) if chart.cell == cell])
     for axes in grid[len(charts) :]:
         axes.axis("off")
     return figure
+
+
+def _share_scale(heat_maps: Sequence[Axes]) -> None:
+    """The same colours for the same values."""
+    limits = np.array([axes.images[0].get_clim() for axes in heat_maps])
+    for axes in heat_maps:
+        axes.images[0].set_clim(limits[:, 0].min(), limits[:, 1].max())
 
 
 def _looks(charts: Sequence[Chart]) -> list[list[int]]:
@@ -81,7 +90,7 @@ def _looks(charts: Sequence[Chart]) -> list[list[int]]:
     known: dict[str, int] = {}
     looks = []
     for chart in charts:
-        names = [] if chart.kind == "heat" else [one.name for one in chart.series]
+        names = [] if chart.kind in ("heat", "image") else [one.name for one in chart.series]
         free = iter(sorted(set(range(len(names))) - {known[name] for name in names if name in known}))
         looks.append([known[name] if name in known else known.setdefault(name, next(free)) for name in names])
     return looks
@@ -141,14 +150,24 @@ def _overlap(axes: Axes, names: list[str]) -> bool:
 
 def _heat(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
     values = np.array([row.y for row in chart.series], float)
-    image = axes.imshow(values, cmap="cividis", aspect="auto")
+    cells = axes.imshow(values, cmap="cividis", aspect="auto")
+    _name_cells(axes, chart)
+    assert axes.figure is not None
+    bar = axes.figure.colorbar(cells, ax=axes, fraction=0.05, label=chart.cell)
+    bar.outline.set_edgecolor(ink)  # pyright: ignore[reportCallIssue]
+
+
+def _image(axes: Axes, chart: Chart, looks: Sequence[int], ink: str) -> None:
+    axes.imshow(np.reshape([row.y for row in chart.series], (len(chart.series), -1, 3)))
+    _name_cells(axes, chart)
+
+
+def _name_cells(axes: Axes, chart: Chart) -> None:
+    """Labels of rows and columns."""
     axes.set_yticks(*_ticks([row.name for row in chart.series]), fontsize=7)
     places, labels = _ticks([str(label) for label in chart.series[0].x])
     is_wide = len(labels) > MOST_NUMBERS or sum(map(len, labels)) > MOST_LETTERS
     axes.set_xticks(places, labels, fontsize=7, rotation=90 if is_wide else 0)
-    assert axes.figure is not None
-    bar = axes.figure.colorbar(image, ax=axes, fraction=0.05, label=chart.cell)
-    bar.outline.set_edgecolor(ink)  # pyright: ignore[reportCallIssue]
 
 
 def _ticks(labels: list[str]) -> tuple[range, list[str]]:

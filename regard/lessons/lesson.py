@@ -65,11 +65,11 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart as data: lines, bars or a heat map.
+    """A chart as data: lines, bars, a heat map or an image.
 
-    kind         "lines", "bars" or "heat"
+    kind         "lines", "bars", "heat" or "image"
     cell         what the colours of a heat map are
-    series       the lines, the groups of bars, or the rows of the heat map
+    series       the lines, the groups of bars, or the rows of the heat map or image
     reference    a horizontal line with its label: chance, or the threshold
     """
 
@@ -117,7 +117,8 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """The spread of one value per seed."""
-        return cls(float(np.mean(values)), float(np.min(values)), float(np.max(values)))
+        low, high = float(np.min(values)), float(np.max(values))
+        return cls(float(np.clip(np.mean(values), low, high)), low, high)  # the mean of equals is rounded
 
     @classmethod
     def of_times(cls, values: Sequence[float]) -> Spread:
@@ -165,6 +166,16 @@ def heat(
     names = range(len(values)) if rows is None else rows
     lines = tuple(Series(str(name), across, tuple(row)) for name, row in zip(names, values, strict=True))
     return Chart(title, x, y, lines, kind="heat", cell=cell)
+
+
+def image(title: str, pixels: Sequence[Sequence[Sequence[float]]]) -> Chart:
+    """An image of rows of pixels, each red, green and blue from 0 to 1."""
+    across = tuple(range(len(pixels[0])))
+    rows = tuple(
+        Series(str(number), across, tuple(part for pixel in row for part in pixel))
+        for number, row in enumerate(pixels)
+    )
+    return Chart(title, "pixel", "pixel", rows, kind="image")
 
 
 class Lesson(Settings):

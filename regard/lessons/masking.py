@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -15,6 +15,10 @@ from regard.model.config import ModelConfig
 from regard.model.transformer import DecoderOnly, EncoderOnly, build_model
 from regard.text.collate import TextBatch
 from regard.training.loss import CrossEntropyLoss
+
+# Each mask by its name, with the family of models that has it.
+MASKS = {"causal mask": "decoder-only", "no mask": "encoder-only"}
+LOSSES = {"training": "whole text", "generation": "in generation"}
 
 
 class NextToken(nn.Module):
@@ -46,10 +50,10 @@ class Masking(Lesson):
         "generation."
     )
     rule: ClassVar = (
-        "The claim holds if the largest change is exactly 0 and the loss in generation is within "
-        "`tolerance` of the loss in training."
+        "The claim holds if, with the mask that is `judged`, the largest change is exactly 0 and the loss in "
+        "generation is within `tolerance` of the loss on the whole text."
     )
-    control_words: ClassVar = "The same model without the causal mask."
+    control_words: ClassVar = "The model without a mask is judged."
     places: ClassVar = (
         See(
             "The mask on the lectures' scores of six words",
@@ -61,8 +65,10 @@ class Masking(Lesson):
         ),
     )
 
-    causal: bool = True
-    """Whether the model has the causal mask."""
+    masks: tuple[Literal["causal mask", "no mask"], ...] = ("causal mask", "no mask")
+    """The masks with which models are trained."""
+    judged: Literal["causal mask", "no mask"] = "causal mask"
+    """The mask that is judged."""
     tolerance: float = 0.1
     """Largest difference of the losses in training and in generation, in nats per token."""
     steps: int = 300
@@ -72,53 +78,60 @@ class Masking(Lesson):
 
     def control(self) -> Masking:
         """No mask."""
-        return self.changed(causal=False)
+        return self.changed(masks=("no mask",), judged="no mask")
 
     def measure(self, say: Say) -> dict[str, Any]:
         """Train both kinds of models; measure the influence of a later word and the two losses."""
-        return {"entropy": MarkovText().entropy, "runs": [self._run(seed, say) for seed in self.seeds]}
+        runs = {mask: [self._run(mask, seed, say) for seed in self.seeds] for mask in self.masks}
+        return {"entropy": MarkovText().entropy, "runs": runs}
 
     def judge(self, measured: dict[str, Any]) -> Verdict:
         """No influence, and a loss that generation confirms."""
         runs = measured["runs"]
-        change = max(run["change"] for run in runs)
-        training, generation = (Spread.of([run[name] for run in runs]) for name in ("training", "generation"))
+        changes = {mask: max(run["change"] for run in runs[mask]) for mask in runs}
+        losses = {mask: [Spread.of([run[name] for run in runs[mask]]) for name in LOSSES] for mask in runs}
+        whole, generated = losses[self.judged]
+        reason = " ".join(
+            f"With {mask.replace('causal', 'the causal')}, a new last token changes earlier logits by up to "
+            f"{changes[mask]:.2g}; the loss is {losses[mask][0].write()} nats where the model reads the "
+            f"whole text, and {losses[mask][1].write()} where the text ends before the predicted token."
+            for mask in runs
+        )
         return Verdict(
-            holds=change == 0 and abs(generation.middle - training.middle) <= self.tolerance,
-            reason=f"A new last token changes earlier logits by at most {change:.2g}. The loss is "
-            f"{training.write()} nats where the model reads the whole text, and {generation.write()} where "
-            f"the text ends before the predicted token. No model of the past can be below "
-            f"{measured['entropy']:.2f}.",
+            holds=changes[self.judged] == 0 and abs(generated.middle - whole.middle) <= self.tolerance,
+            reason=f"{reason} No model of the past can be below {measured['entropy']:.2f}; one that is has "
+            "looked ahead.",
         )
 
     def tables(self, measured: dict[str, Any]) -> list[Table]:
-        """One row for each seed."""
-        names = ("change", "training", "generation")
+        """One row for each mask and seed."""
         rows = tuple(
-            (seed, *(run[name] for name in names))
-            for seed, run in zip(self.seeds, measured["runs"], strict=True)
+            (mask, seed, *(run[name] for name in ("change", *LOSSES)))
+            for mask, runs in measured["runs"].items()
+            for seed, run in zip(self.seeds, runs, strict=True)
         )
-        columns = ("seed", "largest change of an earlier logit", "loss, whole text", "loss, in generation")
-        return [Table("Causal mask" if self.causal else "No mask", columns, rows)]
+        labels = (f"loss, {label}" for label in LOSSES.values())
+        return [Table("Masks", ("mask", "seed", "largest change of an earlier logit", *labels), rows)]
 
     def charts(self, measured: dict[str, Any]) -> list[Chart]:
         """The change of each position's logits, and the two losses."""
-        runs = measured["runs"]
-        places = range(len(runs[0]["changes"]))
-        changes = series("change", places, [[run["changes"][place] for run in runs] for place in places])
-        losses = [[run[name] for run in runs] for name in ("training", "generation")]
-        bars = series("loss", ("whole text", "in generation"), losses)
+        changes, losses = [], []
+        for mask, runs in measured["runs"].items():
+            by_place = list(zip(*(run["changes"] for run in runs), strict=True))
+            changes.append(series(mask, range(len(by_place)), by_place))
+            both = [[run[name] for run in runs] for name in LOSSES]
+            losses.append(series(mask, tuple(LOSSES.values()), both))
         floor = (measured["entropy"], "entropy of the text")
         return [
-            Chart("The last token changes", "position", "largest change of a logit", (changes,)),
-            Chart("Loss", "", "nats per token", (bars,), kind="bars", reference=floor),
+            Chart("The last token changes", "position", "largest change of a logit", tuple(changes)),
+            Chart("Loss", "", "nats per token", tuple(losses), kind="bars", reference=floor),
         ]
 
-    def _run(self, seed: int, say: Say) -> dict[str, Any]:
-        say(f"training, {'causal mask' if self.causal else 'no mask'}, seed {seed}")
+    def _run(self, mask: str, seed: int, say: Say) -> dict[str, Any]:
+        say(f"training, {mask}, seed {seed}")
         text = MarkovText()
         config = ModelConfig(
-            family="decoder-only" if self.causal else "encoder-only", vocabulary=text.vocabulary, context=32,
+            family=MASKS[mask], vocabulary=text.vocabulary, context=32,
             width=64, layers=2, heads=4, feed_forward_width=128, residual="pre",
         )  # fmt: skip
         model = cast("DecoderOnly | EncoderOnly", seeded(lambda: build_model(config), seed))

@@ -14,6 +14,7 @@ from regard.lessons.lesson import (
     Chart,
     Lesson,
     Say,
+    See,
     Series,
     Spread,
     Table,
@@ -72,6 +73,7 @@ class Norms(Lesson):
     )
     rule: ClassVar = "The claim holds if both changes of the model with `norm` are at most `rounding`."
     control_words: ClassVar = "Batch norm in place of layer norm; the other models are not trained again."
+    places: ClassVar = (See("A trained model without its norms", view="tab=inspect&ablate=norm"),)
 
     norm: Literal["layer, before", "layer, after", "batch, before", "none"] = "layer, before"
     """The variant that is judged."""

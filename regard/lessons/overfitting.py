@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.lessons.demo_text import demo_text, draw_sentences
 from regard.lessons.experiment import fit, seeded
-from regard.lessons.lesson import Chart, Lesson, Say, Series, Spread, Table, Verdict, difference, series
+from regard.lessons.lesson import Chart, Lesson, Say, See, Series, Spread, Table, Verdict, difference, series
 from regard.model.transformer import DecoderOnly, build_model
 from regard.training.events import Validation
 from regard.training.objectives import LanguageModeling
@@ -41,6 +41,7 @@ class Overfitting(Lesson):
         "least `rise`, and a remedy lowers the last loss by more than the spread over seeds."
     )
     control_words: ClassVar = "A hundred times as many sentences, of which most are seen at most once."
+    places: ClassVar = (See("The losses of a run while it trains", view="tab=training"),)
 
     remedies: tuple[Literal["dropout", "label smoothing", "averaging"], ...] = (
         "dropout",

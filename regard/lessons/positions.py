@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from regard.lessons.experiment import accuracy, classifier
-from regard.lessons.lesson import Chart, Lesson, Say, Spread, Table, Verdict, heat, series
+from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, heat, series
 from regard.lessons.tasks import FirstOfTwo
 from regard.model.positions import sinusoids
 
@@ -37,6 +37,7 @@ class Positions(Lesson):
         "texts."
     )
     control_words: ClassVar = "Texts no longer than those of training."
+    places: ClassVar = (See("A trained model without its positions", view="tab=inspect&ablate=positions"),)
 
     trained: int = 12
     """Longest texts in training; lengths are drawn from 4 tokens up to it."""

@@ -10,7 +10,7 @@ import torch
 
 from regard.lessons.demo_pairs import DemoPairs
 from regard.lessons.experiment import fit, ratios, seeded
-from regard.lessons.lesson import Chart, Lesson, Say, Spread, Table, Verdict, difference, heat, series
+from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, difference, heat, series
 from regard.lessons.recurrent import ROWS, alignment, models_of_equal_size, time_steps, translate
 from regard.lessons.tasks import Recall
 from regard.model.transformer import EncoderDecoder, count_parameters
@@ -20,7 +20,7 @@ PLAIN = ("GRU", "LSTM")
 ATTENDING = ("GRU with attention", "LSTM with attention", "Transformer")
 MODELS = (*PLAIN, *ATTENDING)
 TIMED = ("GRU", "GRU with attention", "Transformer")
-ALIGNED = ("GRU with attention", "Transformer")
+ALIGNED = {"GRU with attention": "Alignment, GRU", "Transformer": "Cross-attention, Transformer"}
 TESTS, RATE = 200, 8e-3  # new sentences to translate, and the learning rate of this training
 SHOWN = (
     "the animal didn't cross the street because it was too tired",
@@ -50,6 +50,7 @@ class Recurrence(Lesson):
         "than each plain one, by at least `gap` and by more than the spread over seeds."
     )
     control_words: ClassVar = "A distance of one token, over which a state is kept."
+    places: ClassVar = (See("The cross-attention of a trained Transformer", view="tab=inspect&kind=cross"),)
     is_timed: ClassVar = True
 
     distances: tuple[int, ...] = (8, 64)
@@ -137,8 +138,8 @@ class Recurrence(Lesson):
         if found := measured.get("translation"):
             text = found["alignment"]
             charts += [
-                heat(name, "English", "French", text[name], "weight", text["target"], text["source"])
-                for name in ALIGNED
+                heat(title, "English", "French", text[name], "weight", text["target"], text["source"])
+                for name, title in ALIGNED.items()
             ]
         return charts
 

@@ -23,6 +23,7 @@ TASK = LookUp(keys=8, pairs=4)
 SIZES: dict[str, Any] = {"width": 32, "heads": 2, "feed_forward_width": 64, "positions": "none"}
 KINDS: dict[str, dict[str, Any]] = {"with": {"residual": "pre"}, "without": {"residual": "plain"}}
 BARE = "without, no norms"  # not trained
+LABELS = {"with": "residual", "without": "no residual", BARE: "no residual, no norms"}
 UNTRAINED = {**KINDS, BARE: {"residual": "plain", "norm": "none"}}
 
 
@@ -119,7 +120,7 @@ class Residuals(Lesson):
 
     def charts(self, measured: dict[str, Any]) -> list[Chart]:
         """Accuracy by depth; the gradient of each layer, and how much tokens differ after it."""
-        lines = tuple(series(kind, self.depths, measured["accuracy"][kind]) for kind in KINDS)
+        lines = tuple(series(LABELS[kind], self.depths, measured["accuracy"][kind]) for kind in KINDS)
         guess = (1 / TASK.classes, "guessing")
         return [
             Chart("A look-up", "layers", "accuracy", lines, log_x=True, reference=guess),
@@ -129,7 +130,7 @@ class Residuals(Lesson):
 
     def _by_layer(self, title: str, y: str, runs: dict[str, list[list[float]]]) -> Chart:
         layers = range(1, self.depths[-1] + 1)
-        lines = tuple(series(kind, layers, np.transpose(runs[kind]).tolist()) for kind in UNTRAINED)
+        lines = tuple(series(LABELS[kind], layers, np.transpose(runs[kind]).tolist()) for kind in UNTRAINED)
         return Chart(title, "layer", y, lines, log_y=True)
 
     def _cause(self, measured: dict[str, Any]) -> str:
@@ -137,12 +138,13 @@ class Residuals(Lesson):
         gradients, tokens = measured["gradients"], measured["differences"]
         ratios = {kind: np.mean([run[0] / run[-1] for run in gradients[kind]]) for kind in UNTRAINED}
         differences = {kind: np.mean([run[-1] for run in tokens[kind]]) for kind in KINDS}
+        first = f"{ratios[BARE]:.2g} times that of the last" if ratios[BARE] else "too small for 32 bits"
         do = {kind: "vanish" if ratios[kind] <= self.vanished else "do not vanish" for kind in UNTRAINED}
         return (
             f"The usual reason is that gradients vanish without them. Before training, gradients {do[BARE]} "
-            f"in a stack without residual connections and norms (the gradient of the first layer is "
-            f"{ratios[BARE]:.2g} times that of the last), but they {do['without']} in this one, whose layers "
-            f"have norms ({ratios['without']:.2g} times; with residual connections "
+            f"in a stack without residual connections and norms (that of the first layer is "
+            f"{first}), but they {do['without']} in this one, whose layers "
+            f"have norms ({ratios['without']:.2g} times that of the last; with residual connections "
             f"{ratios['with']:.2g} times). What this one loses is the difference between the tokens of a "
             f"text: after the last layer it is {differences['without']:.1g} of the length of their vectors, "
             f"with residual connections {differences['with']:.2g}."

@@ -62,8 +62,8 @@ class SixSteps(Lesson):
     )
 
     rounding: float = 1.1
-    """Largest deviation, in halves of the last printed digit; a digit that is cut and not rounded exceeds "
-    "1."""
+    """Largest deviation, in halves of the last printed digit; more than 1 for a digit that is cut, not
+    rounded."""
     exact: float = 1e-3
     """Largest deviation from the dictionary at the lowest temperature."""
     distinct_keys: bool = True

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from regard.demo.corpus import built_in, split_words
 from regard.demo.story.language_model import PROMPTS
@@ -35,7 +36,8 @@ class Temperature(Lesson):
     )
     rule: ClassVar = (
         "The claim holds if the entropy rises with every temperature, and if variety at the highest is at "
-        "least `factor` times that at the lowest and differs by more than the spread over seeds."
+        "least `factor` times that of plain softmax, which has a temperature of 1, and differs by more than "
+        "the spread over seeds."
     )
     control_words: ClassVar = "Top-k with k = 1: the likeliest token at every temperature."
     places: ClassVar = (
@@ -47,15 +49,22 @@ class Temperature(Lesson):
     )
 
     temperatures: tuple[float, ...] = (0.1, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
-    """Temperatures of sampling."""
+    """Temperatures of sampling, in rising order; 1 is one of them."""
     top_k: int | None = None
     """Number of likeliest tokens from which the next one is drawn; None draws from all."""
     samples: int = 40
     """Completions of each prompt and seed."""
     factor: float = 2.0
-    """Variety at the highest temperature, as a multiple of that at the lowest."""
+    """Variety at the highest temperature, as a multiple of that of plain softmax."""
     seeds: tuple[int, ...] = (1, 2, 3)
     """Seeds of sampling."""
+
+    @model_validator(mode="after")
+    def _check_temperatures(self) -> Self:
+        """Refuse temperatures without that of plain softmax."""
+        if 1.0 not in self.temperatures:
+            raise ValueError("temperatures must contain 1, which is plain softmax; add it")
+        return self
 
     def control(self) -> Temperature:
         """Only the likeliest token."""
@@ -76,27 +85,28 @@ class Temperature(Lesson):
         return {"temperatures": runs, "cut": cut}
 
     def judge(self, measured: dict[str, Any]) -> Verdict:
-        """Entropy at every temperature, variety at the lowest and the highest."""
+        """Entropy at every temperature, variety at 1 and at the highest."""
         runs = list(measured["temperatures"].values())
         entropies = [np.mean(_column(run, "entropy")) for run in runs]
-        low, high = _column(runs[0], "variety"), _column(runs[-1], "variety")
+        low, plain, high = (
+            _column(run, "variety") for run in (runs[0], measured["temperatures"]["1"], runs[-1])
+        )
         rises = all(np.diff(entropies) > 0)
-        holds = rises and np.mean(high) >= self.factor * np.mean(low) and difference(high, low) > 0
+        holds = rises and np.mean(high) >= self.factor * np.mean(plain) and difference(high, plain) > 0
         reason = (
             f"From a temperature of {self.temperatures[0]:g} to {self.temperatures[-1]:g} the entropy of the "
             f"next token goes from {entropies[0]:.2f} to {entropies[-1]:.2f} nats and variety from "
-            f"{Spread.of(low).write()} to {Spread.of(high).write()}."
+            f"{Spread.of(low).write()} to {Spread.of(high).write()}; plain softmax, a temperature of 1, has "
+            f"a variety of {Spread.of(plain).write()}."
         )
-        if holds and "1" in measured["temperatures"]:
-            plain, last = measured["temperatures"]["1"], runs[-1]
+        if holds:
+            sense = [np.mean(_column(run, "sense")) for run in (measured["temperatures"]["1"], runs[-1])]
             reason += (
-                f" Plain softmax is a temperature of 1, and with a variety of "
-                f"{Spread.of(_column(plain, 'variety')).write()} it is rigid only in comparison. Variety has "
-                f"a price: {np.mean(_column(plain, 'sense')):.0%} of the pairs of neighbouring words occur "
-                f"in the training text at 1, and {np.mean(_column(last, 'sense')):.0%} at "
+                f" It is rigid only in comparison. Variety has a price: {sense[0]:.0%} of the pairs of "
+                f"neighbouring words occur in the training text at 1, and {sense[1]:.0%} at "
                 f"{self.temperatures[-1]:g}."
             )
-        return Verdict(holds=bool(holds), reason=reason)
+        return Verdict(bool(holds), reason, condition="creative means varied")
 
     def tables(self, measured: dict[str, Any]) -> list[Table]:
         """One row for each temperature, and one for each cut."""
@@ -111,20 +121,26 @@ class Temperature(Lesson):
         ]  # fmt: skip
 
     def charts(self, measured: dict[str, Any]) -> list[Chart]:
-        """Entropy, and the three shares, by temperature."""
-        runs = list(measured["temperatures"].values())
-
-        def line(label: str, name: str) -> Any:
-            return series(label, self.temperatures, [_column(run, name) for run in runs])
-
-        shares = (
-            line("distinct completions", "variety"),
-            line("most frequent one", "repetition"),
-            line("known word pairs", "sense"),
+        """Entropy, and the three shares, by temperature; the shares with top-k and top-p."""
+        runs, cut = list(measured["temperatures"].values()), measured["cut"]
+        labels = {
+            "variety": "distinct completions",
+            "repetition": "most frequent one",
+            "sense": "known word pairs",
+        }
+        entropies = series("entropy", self.temperatures, [_column(run, "entropy") for run in runs])
+        shares = tuple(
+            series(label, self.temperatures, [_column(run, name) for run in runs])
+            for name, label in labels.items()
+        )
+        bars = tuple(
+            series(label, tuple(cut), [_column(run, name) for run in cut.values()])
+            for name, label in labels.items()
         )
         return [
-            Chart("The next token", "temperature", "entropy in nats", (line("entropy", "entropy"),)),
+            Chart("The next token", "temperature", "entropy in nats", (entropies,)),
             Chart("Completions", "temperature", "share", shares),
+            Chart("Completions at a temperature of 1", "", "share", bars, kind="bars"),
         ]
 
     def _runs(self, writer: Writer, **settings: Any) -> list[dict[str, float]]:

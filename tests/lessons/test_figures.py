@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from regard.lessons.figures import COLOURS, draw_svg, figure_of
-from regard.lessons.lesson import Chart, Series, heat
+from regard.lessons.lesson import Chart, Series, heat, image
 from regard.lessons.registry import LESSONS
 from regard.lessons.results import stored_result
 
@@ -82,6 +82,21 @@ def test_axes_and_colours_say_what_they_are(name):
 
 def test_the_colours_of_a_heat_map_have_a_label():
     assert ">dot product<" in draw_svg([heat("A title", "x", "y", [[1.0, 2.0]], "dot product")])
+
+
+def test_heat_maps_of_one_quantity_have_one_scale():
+    faint, strong, other = (
+        heat("A title", "x", "y", [[0.0, high]], cell)
+        for high, cell in ((0.2, "weight"), (0.9, "weight"), (8.0, "score"))
+    )
+    maps = [axes.images[0].get_clim() for axes in figure_of([faint, strong, other]).axes[:3]]
+    assert maps == [(0.0, 0.9), (0.0, 0.9), (0.0, 8.0)]
+
+
+def test_an_image_has_the_colours_of_its_pixels():
+    red, blue = [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]
+    (axes,) = figure_of([image("A title", [[red, blue, red], [blue, red, blue]])]).axes
+    assert axes.images[0].get_array().tolist() == [[red, blue, red], [blue, red, blue]]
 
 
 def test_a_logarithmic_scale_has_no_point_for_zero():

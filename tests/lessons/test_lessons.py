@@ -22,9 +22,13 @@ import pytest
 from rich.console import Console
 
 from regard.cli import app as command_line
+from regard.demo.corpus import built_in
+from regard.demo.story.model_store import trained_folder
 from regard.errors import SettingError, UsageError
+from regard.inference.loading import load_for
 from regard.lessons.cost import SQUARE
 from regard.lessons.figures import draw_png, draw_svg
+from regard.lessons.head_functions import draw_links, find_function
 from regard.lessons.heads import IN_TURN
 from regard.lessons.lesson import (
     Chart,
@@ -60,7 +64,7 @@ SHORT: dict[str, dict] = {
     "norms": {"steps": 40, "seeds": (1,)},
     "recurrence": {"distances": (24,), "steps": 50, "parts": ("recall",), "seeds": (1,)},
     "families": {"steps": 40, "width": 32, "seeds": (1,)},
-    "temperature": {"temperatures": (0.1, 2.0), "samples": 4, "seeds": (1,)},
+    "temperature": {"temperatures": (0.1, 1.0, 2.0), "samples": 8, "factor": 1.3, "seeds": (1,)},
     "pretraining": {"labels": (64,), "steps": 300, "seeds": (1,)},
     "overfitting": {"remedies": ("dropout",), "sentences": 20, "steps": 80, "rise": 0.1, "seeds": (1,)},
     "growth": {"widths": (8, 32), "sentences": (50, 1500), "steps": 150, "seeds": (1,)},
@@ -150,6 +154,16 @@ def test_stored_results_are_of_the_shipped_models():
     assert written == pytest.approx(known, abs=1e-3)
 
 
+def test_stored_functions_of_heads_are_of_the_shipped_model():
+    stored, translator = stored_result("heads"), load_for("translate", trained_folder("demo"))
+    assert stored is not None
+    for name, known in stored.experiment.measured["functions"].items():
+        links = draw_links(name, built_in(), translator.tokenizers.source, LESSONS["heads"]().sentences)
+        found = find_function(translator, links, ablated=1)
+        assert found[:2] == (known["layer"], known["head"]), name
+        assert found[2:4] == pytest.approx((known["share"], known["others"]), abs=1e-3), name
+
+
 def as_json(tables):
     """Tables as they are stored."""
     return json.loads(json.dumps(list(map(asdict, tables))))
@@ -186,6 +200,7 @@ def test_a_difference_smaller_than_the_spread_is_none():
     assert Spread.of_times([1.0, 2.0, 9.0]) == (2.0, 1.5, 5.5)
     assert Spread.of([1.0, 2.0, 6.0]) == (3.0, 1.0, 6.0)
     assert Spread.of([1.0, 1.0]).write() == "1.00"
+    assert Spread.of([0.1] * 3) == (0.1, 0.1, 0.1)
     assert series("a", [1], [[1.0, 3.0]]) == Series("a", (1,), (2.0,), (1.0,), (3.0,))
 
 
@@ -285,6 +300,8 @@ def test_settings_are_checked():
         LESSONS["positions"](lengths=(6, -6))
     with pytest.raises(SettingError, match="seeds is empty; give it at least one value"):
         LESSONS["order"](seeds=[])
+    with pytest.raises(SettingError, match="temperatures must contain 1, which is plain softmax"):
+        LESSONS["temperature"](temperatures=(0.5, 2.0))
     with pytest.raises(SettingError, match="kind"):
         LESSONS["context"](kind="fussed")
     assert LESSONS["order"](seeds=(0,)).seeds == (0,)
