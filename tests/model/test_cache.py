@@ -154,3 +154,39 @@ def test_modules_keep_no_state():
         model.decode(ids(2, 1), cache=cache)
     for name, module in model.named_modules():
         assert module.__dict__.keys() == before[name].keys()
+
+
+def test_stored_keys_and_values_have_no_gradient():
+    model = make("sinusoidal", family="decoder-only")
+    cache = model.new_cache(rows=2, capacity=1)
+    for step in range(3):
+        hidden = model.decode(ids(2, 1, seed=step), cache=cache)
+    assert hidden.requires_grad
+    assert not cache._keys.requires_grad
+
+
+@torch.no_grad()
+def test_rows_are_reordered_before_and_after_the_capacity_grows():
+    """The spare buffer of an earlier reordering is too small for the grown cache."""
+    model = make("rotary", family="decoder-only")
+    cache, text = model.new_cache(rows=2, capacity=2), ids(2, 1)
+    model.decode(text, cache=cache)
+    for step in range(1, 9):
+        order = np.array([1, 0]) if step % 2 else np.array([1, 1])
+        cache.reorder(order)
+        more = ids(2, 1, seed=step)
+        text = torch.cat([text[order], more], dim=1)
+        assert close(model.decode(more, cache=cache), model.decode(text)[:, -1:])
+
+
+@torch.no_grad()
+def test_sources_with_and_without_padding_join():
+    model, target = make("learned"), ids(4, 1, seed=3)
+    short, long, padded = ids(1, 3, seed=1), ids(1, 6, seed=2), ids(2, 5, seed=4)
+    mask = Mask(keys=torch.arange(5)[None] < torch.tensor([[2], [5]]))
+    cache = model.new_cache(model.encode(short))
+    cache.join(model.new_cache(model.encode(padded, mask), mask))
+    cache.join(model.new_cache(model.encode(long)))
+    found = model.decode(target, cache=cache)
+    for row, source in enumerate((short, padded[:1, :2], padded[1:], long)):
+        assert close(found[row], model.decode(target[row : row + 1], model.encode(source))[0])
