@@ -11,6 +11,7 @@ tokenizer_config.json and special_tokens_map.json spell the special tokens; conf
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import tokenizers
@@ -23,12 +24,19 @@ from regard.errors import CheckpointError, DataError
 from regard.model.config import ModelConfig
 from regard.opener import read_regular
 from regard.text.tokenizer import JOINT, Tokenizer, Tokenizers
-from regard.text.tokenizer_file import LARGEST_ID, as_data_error, open_tokenizer
+from regard.text.tokenizer_file import LARGEST_ID, as_data_error, parse_tokenizer, read_content
 
 SETTINGS, SPELLED, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 PIECES, BYTE_PAIRS, MERGES = "vocab.txt", "vocab.json", "merges.txt"
 SOURCE, TARGET, TARGET_IDS = "source.spm", "target.spm", "target_vocab.json"
 BYTE_LEVEL = ("gpt2", "roberta")  # the families whose merges.txt is byte-level BPE with GPT-2's pattern
+# Part, kind of step, classes of transformers that apply their own flags to it, and these flags.
+APPLIED = (
+    ("normalizer", "BertNormalizer", ("Bert", "DistilBert"),
+     {"do_lower_case": "lowercase", "strip_accents": "strip_accents",
+      "tokenize_chinese_chars": "handle_chinese_chars"}),
+    ("pre_tokenizer", "ByteLevel", ("GPT2", "Roberta", "Qwen2"), {"add_prefix_space": "add_prefix_space"}),
+)  # fmt: skip
 # Their names of our roles; an encoder-only model has other names for start and end.
 NAMES = {
     "pad": "pad_token",
@@ -45,7 +53,7 @@ def read_tokenizers(files: FolderFiles, config: ModelConfig, values: dict[str, A
     """The tokenizers of a folder; one for both sides except for Marian's two SentencePiece models."""
     spelled = spelled_tokens(files)
     if JOINT in files:
-        return Tokenizers.joint(_with_roles(open_tokenizer(files.path(JOINT)), config, values, spelled))
+        return Tokenizers.joint(_with_roles(_whole(files), config, values, spelled))
     if SOURCE in files:
         source_ids = _ids(files, BYTE_PAIRS)
         target_ids = _ids(files, TARGET_IDS) if TARGET_IDS in files else source_ids
@@ -63,6 +71,27 @@ def read_tokenizers(files: FolderFiles, config: ModelConfig, values: dict[str, A
         f"{files.folder} has no tokenizer that regard reads; it must have {JOINT}, or {PIECES}, "
         f"or {BYTE_PAIRS} with {MERGES} or {SOURCE}"
     )
+
+
+def _whole(files: FolderFiles) -> tokenizers.Tokenizer:
+    """The tokenizer in tokenizer.json, with the settings that its class in transformers applies to it."""
+    content = read_content(files.path(JOINT))
+    settings = ForeignConfig(SETTINGS, files.json(SETTINGS) if SETTINGS in files else {})
+    name = str(settings.values.get("tokenizer_class"))
+    for part, kind, families, flags in APPLIED:
+        steps = _steps(content.get(part), kind) if name.startswith(families) else []
+        for step, (theirs, ours) in product(steps, flags.items()):
+            if settings.has(theirs):
+                step[ours] = settings.flag(theirs, False)
+    return parse_tokenizer(content, str(files.folder / JOINT))
+
+
+def _steps(part: Any, kind: str) -> list[dict[str, Any]]:
+    """The steps of one kind in a part of a tokenizer, which is a step or a sequence of steps."""
+    table = part if isinstance(part, dict) else {}
+    several = table.get("pretokenizers")
+    steps = several if isinstance(several, list) else [table]
+    return [step for step in steps if isinstance(step, dict) and step.get("type") == kind]
 
 
 def spelled_tokens(files: FolderFiles) -> dict[str, str]:

@@ -29,7 +29,7 @@ TABLE = (
     ),
     Row("head.transform.{part}", "lm_head.dense.{part}"),
     Row("head.norm.{part}", "lm_head.layer_norm.{part}"),
-    Row("head.words.bias", "lm_head.bias"),
+    Row("head.words.bias", "lm_head.bias", when=lambda config: config.tie_head),
     Row("head.words.{part}", "lm_head.decoder.{part}"),
     Row("head.pooling.dense.{part}", "classifier.dense.{part}"),
     Row("head.classify.{part}", "classifier.out_proj.{part}"),
@@ -47,7 +47,7 @@ def to_config(values: Any, prefix: str = "") -> ModelConfig:
 def _read(prefix: str, theirs: ForeignConfig) -> ModelConfig:
     known = {prefix + name: output for name, output in ARCHITECTURES.items()}
     output = theirs.architecture(known, f"{prefix}RobertaModel")
-    if theirs.size("pad_token_id", PADDING) != PADDING:
+    if theirs.has("pad_token_id") and theirs.values["pad_token_id"] != PADDING:
         raise theirs.error("pad_token_id", f"is not supported; it must be {PADDING}")
     if output == "masked":
         theirs.require("hidden_act", "gelu")  # their head has no other activation

@@ -27,7 +27,7 @@ LARGEST_GROWTH = 1000  # times that normalisation or decoding may lengthen a tex
 
 def open_tokenizer(path: Path) -> tokenizers.Tokenizer:
     """The tokenizer in a regular file that is no link; any defect is a DataError."""
-    return parse_tokenizer(_read(path), str(path))
+    return parse_tokenizer(read_content(path), str(path))
 
 
 def parse_tokenizer(content: dict[str, Any], name: str) -> tokenizers.Tokenizer:
@@ -59,7 +59,8 @@ def parse_tokenizer(content: dict[str, Any], name: str) -> tokenizers.Tokenizer:
     return inner
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_content(path: Path) -> dict[str, Any]:
+    """The JSON of a tokenizer in a regular file that is no link."""
     try:
         content = json.loads(read_regular(path, LARGEST_FILE))
     except OSError as error:

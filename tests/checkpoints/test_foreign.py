@@ -114,6 +114,7 @@ def weight_names(name: str, values: Any) -> list[WeightNames]:
         ("qwen2", dict(layer_types=["sliding_attention"]), r"layer_types .* full_attention"),
         ("qwen3", dict(rms_norm_eps=1e-5), r"rms_norm_eps \(1e-05\)"),
         ("roberta", dict(pad_token_id=3), r"pad_token_id \(3\)"),
+        ("roberta", dict(pad_token_id=0), r"pad_token_id \(0\) is not supported; it must be 1"),
         ("roberta", dict(max_position_embeddings=2), r"max_position_embeddings \(2\) must be above 2"),
         ("roberta", dict(architectures=["RobertaForMaskedLM"], hidden_act="relu"), r"hidden_act \('relu'\)"),
         ("bert", dict(CLASSES, problem_type="regression"), r"problem_type \('regression'\)"),

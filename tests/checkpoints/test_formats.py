@@ -115,7 +115,7 @@ CASES = [
     *cases("Qwen3ForCausalLM", "Qwen3Config", dict(LLAMA, head_dim=6, rms_norm_eps=1e-6)),
     *cases("DistilBertForMaskedLM", "DistilBertConfig", DISTILBERT, relu=dict(activation="relu")),
     *cases("DistilBertForSequenceClassification", "DistilBertConfig", DISTILBERT),
-    *cases("RobertaForMaskedLM", "RobertaConfig", ROBERTA),
+    *cases("RobertaForMaskedLM", "RobertaConfig", ROBERTA, untied=UNTIED),
     *cases("RobertaForSequenceClassification", "RobertaConfig", ROBERTA, three=dict(num_labels=3)),
     *cases("XLMRobertaForSequenceClassification", "XLMRobertaConfig", ROBERTA),
     *cases("RobertaModel", "RobertaConfig", ROBERTA),
@@ -215,6 +215,7 @@ UNREAD = {
     "model.decoder.embed_positions.weight",
     "model.shared.weight",
     "cls.predictions.bias",
+    "lm_head.bias",  # of RoBERTa
 }
 
 
