@@ -6,6 +6,8 @@ entry is larger than the file. `torch.load` then reads tensors and plain contain
 
 from __future__ import annotations
 
+import pickle
+import warnings
 import zipfile
 from io import BufferedReader
 from pathlib import Path
@@ -53,13 +55,21 @@ def read_pickled(path: Path) -> PickledWeights:
     import torch
 
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a strange pickle, which loads or not
+            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # pickle and torch raise errors of many kinds
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(
-            f"{path} is damaged or holds more than weights: {reason[:200]}; convert it to safetensors"
+            f"{path} is damaged or holds more than weights: {_reason(error)}; convert it to safetensors"
         ) from None
     return _arrays(path, loaded)
+
+
+def _reason(error: Exception) -> str:
+    """What torch found, without its advice on how to run the code of the file."""
+    found = error.__context__ if isinstance(error, pickle.UnpicklingError) else None
+    line = (str(found or error).splitlines() or [type(error).__name__])[0].partition(". Please")[0]
+    return "".join(sign if sign.isprintable() else "?" for sign in line[:200].rstrip("."))
 
 
 def _check_archive(path: Path, file: BufferedReader) -> None:
