@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from regard.lessons.experiment import fit, language_batch, seeded
 from regard.lessons.lesson import Chart, Lesson, Say, See, Spread, Table, Verdict, series
 from regard.lessons.tasks import MarkovText
-from regard.model.config import ModelConfig
+from regard.model.config import Family, ModelConfig
 from regard.model.transformer import DecoderOnly, EncoderOnly, build_model
 from regard.text.collate import TextBatch
 from regard.training.loss import CrossEntropyLoss
 
 # Each mask by its name, with the family of models that has it.
-MASKS = {"causal mask": "decoder-only", "no mask": "encoder-only"}
+MASKS: dict[str, Family] = {"causal mask": "decoder-only", "no mask": "encoder-only"}
 LOSSES = {"training": "whole text", "generation": "in generation"}
 
 
