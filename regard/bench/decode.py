@@ -1,8 +1,8 @@
-"""`regard bench decode`: search and encoding compared with transformers, CTranslate2 and onnxruntime.
+"""`regard bench decode`: search and encoding compared with other libraries.
 
 All libraries have the same weights and decode the same number of ids, each in its own process, which is
-stopped while others run. CTranslate2 and onnxruntime run in several settings, and the best one is compared.
-onnxruntime only encodes.
+stopped while others run. CTranslate2, onnxruntime and llama.cpp run in several settings, and the best one is
+compared. onnxruntime only encodes, and llama.cpp only decodes GPT-2.
 """
 
 from __future__ import annotations
@@ -46,6 +46,22 @@ WORK = {
     "marian": [(1, 1, 20, 24), (32, 1, 20, 24), (1, 4, 20, 24), (32, 4, 20, 24)],
     "gpt-2": [(1, 1, 32, 128), (8, 1, 32, 128)],
     "minilm": [(8, 1, 16, 0), (8, 1, 64, 0), (8, 1, 256, 0)],
+}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The packages that a peer and its weights need, and what `pip install` takes."""
+
+    packages: tuple[str, ...]
+    install: str
+
+
+PEERS = {
+    "transformers": Peer(("transformers",), "'regard[bench]'"),
+    "ctranslate2": Peer(("transformers", "ctranslate2"), "'regard[bench]'"),
+    "onnxruntime": Peer(("onnxruntime", "onnx", "onnxscript"), "'regard[exchange]'"),
+    "llama.cpp": Peer(("llama_cpp", "gguf"), "llama-cpp-python gguf"),
 }
 # The engines that our search can run on, and the settings of each that are measured.
 BACKENDS: Registry[dict[str, str]] = Registry(
@@ -140,9 +156,8 @@ def temporary_bench(threads: int, engine: str = "torch", shorten: int = 1) -> It
     """A benchmark in a temporary folder; reports which peers are not installed."""
     BACKENDS.find(engine)
     engine = _built(engine)
-    for name, extra in (("transformers", "bench"), ("ctranslate2", "bench"), ("onnxruntime", "exchange")):
-        if name not in installed_peers():
-            print(f"skipped: {name} is not installed; pip install 'regard[{extra}]'", file=sys.stderr)
+    for name in (name for name in PEERS if name not in installed_peers()):
+        print(f"skipped: {name} is not installed; pip install {PEERS[name].install}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         yield Bench(Path(folder), threads, engine, shorten)
 
@@ -160,12 +175,7 @@ def _built(engine: str) -> str:
 
 def installed_peers() -> list[str]:
     """The installed peers, with the packages that write their weights."""
-    needed = {
-        "transformers": ("transformers",),
-        "ctranslate2": ("transformers", "ctranslate2"),
-        "onnxruntime": ("onnxruntime", "onnx", "onnxscript"),
-    }
-    return [name for name, packages in needed.items() if all(map(find_spec, packages))]
+    return [name for name, peer in PEERS.items() if all(map(find_spec, peer.packages))]
 
 
 def decoder_weights(config: ModelConfig) -> int:
@@ -205,7 +215,7 @@ def _settings(name: str, task: DecodingTask, threads: int) -> Iterator[tuple[str
         return
     several = f"{threads} thread{'s' * (threads > 1)}"
     yield f"fp32, {several}", replace(task, threads=threads)
-    if name == "onnxruntime":
+    if name in ("onnxruntime", "llama.cpp"):
         yield f"int8, {several}", replace(task, compute="int8", threads=threads)
         return
     yield "int8, 1 thread", replace(task, compute="int8", threads=1)

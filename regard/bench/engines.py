@@ -22,7 +22,7 @@ class DecodingTask:
     """Rows of ids to decode to a fixed length, or to encode.
 
     `compute`, `workers` and `threads` are CTranslate2's compute_type, inter_threads and intra_threads.
-    onnxruntime has `compute` and `threads` too, the native engine `threads`.
+    onnxruntime and llama.cpp have `compute` and `threads` too, the native engine `threads`.
     """
 
     kind: str  # "translation", "generation" or "encoding"
@@ -163,6 +163,52 @@ def onnxruntime(task: DecodingTask) -> Work:
     return lambda: _means(list(session.run(None, feeds)[0]))
 
 
+def llama_cpp(task: DecodingTask) -> Work:
+    """Greedy search over llama.cpp, with all rows in one batch, in float32 or with int8 weights (Q8_0)."""
+    import llama_cpp as library  # pyright: ignore[reportMissingImports]
+
+    rows, prompt = len(task.rows), len(task.rows[0])
+    library.llama_backend_init()
+    file = str(Path(task.folder) / f"{task.compute}.gguf").encode()
+    model = library.llama_model_load_from_file(file, library.llama_model_default_params())
+    settings = library.llama_context_default_params()
+    settings.n_ctx, settings.n_seq_max = rows * (prompt + task.length), rows
+    settings.n_batch = settings.n_ubatch = rows * prompt
+    settings.n_threads = settings.n_threads_batch = task.threads
+    context = library.llama_init_from_model(model, settings)
+    batch = library.llama_batch_init(rows * prompt, 0, 1)
+
+    def step(new: list[list[int]], position: int) -> list[int]:
+        """The best next id of each row, which all read as many new ids."""
+        batch.n_tokens = 0
+        for row, ids in enumerate(new):
+            for place, number in enumerate(ids):
+                at = batch.n_tokens
+                batch.token[at], batch.pos[at], batch.n_seq_id[at] = number, position + place, 1
+                batch.seq_id[at][0], batch.logits[at] = row, place == len(ids) - 1
+                batch.n_tokens += 1
+        if library.llama_decode(context, batch):
+            raise RuntimeError("llama_decode failed")
+        count = len(new[0])
+        return [best((row + 1) * count - 1) for row in range(rows)]
+
+    def best(at: int) -> int:
+        scores = np.ctypeslib.as_array(library.llama_get_logits_ith(context, at), (task.end + 1,))
+        scores[task.end] = -np.inf
+        return int(scores.argmax())
+
+    def write() -> Any:
+        library.llama_memory_clear(library.llama_get_memory(context), True)
+        new, position, steps = task.rows, 0, []
+        for _ in range(task.length):
+            steps.append(step(new, position))
+            position += len(new[0])
+            new = [[number] for number in steps[-1]]
+        return [list(row) for row in zip(*steps, strict=True)]
+
+    return write
+
+
 ENGINES: dict[str, Callable[[DecodingTask], Work]] = {
     "regard": regard_torch,
     "regard-native": regard_native,
@@ -170,4 +216,5 @@ ENGINES: dict[str, Callable[[DecodingTask], Work]] = {
     "transformers": transformers,
     "ctranslate2": ctranslate2,
     "onnxruntime": onnxruntime,
+    "llama.cpp": llama_cpp,
 }

@@ -80,6 +80,9 @@ def write_all(shape: Shape, folder: Path, peers: Collection[str]) -> dict[str, P
     if "onnxruntime" in peers and isinstance(model, EncoderOnly):
         folders["onnxruntime"] = folder / f"{shape.name}-onnxruntime"
         _write_onnx(model, folders["onnxruntime"])
+    if "llama.cpp" in peers and shape.family == "gpt2":
+        folders["llama.cpp"] = folder / f"{shape.name}-llama.cpp"
+        _write_gguf(shape, model, folders["llama.cpp"])
     return folders
 
 
@@ -112,6 +115,36 @@ def _write_onnx(model: EncoderOnly, folder: Path) -> None:
     graph = Graph(_Vectors(model), graphs(model)["encoder"].inputs, ["vectors"])
     write_graph(folder / "float32.onnx", graph)
     quantize_dynamic(folder / "float32.onnx", folder / "int8.onnx", per_channel=True)
+
+
+def _write_gguf(shape: Shape, model: Transformer, folder: Path) -> None:
+    """GPT-2 as float32.gguf, and as int8.gguf with matrices in Q8_0; without a vocabulary."""
+    from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, get_tensor_name_map
+    from gguf.quants import quantize
+
+    folder.mkdir()
+    config, weights = shape.config, FORMATS.find(shape.family).theirs(model.state_dict(), shape.config)
+    names = get_tensor_name_map(MODEL_ARCH.GPT2, config.layers)
+    for compute, kind in (("float32", "F32"), ("int8", "Q8_0")):
+        writer = GGUFWriter(folder / f"{compute}.gguf", "gpt2")
+        writer.add_context_length(config.context)
+        writer.add_embedding_length(config.width)
+        writer.add_block_count(config.layers)
+        writer.add_feed_forward_length(config.feed_forward_width)
+        writer.add_head_count(config.heads)
+        writer.add_layer_norm_eps(config.norm_epsilon)
+        writer.add_vocab_size(config.vocabulary)
+        writer.add_tokenizer_model("no_vocab")
+        for name, weight in weights.items():
+            is_matrix = weight.ndim == 2 and ".wpe." not in name
+            array = (weight.T if is_matrix and ".h." in name else weight).contiguous().numpy()
+            stored = GGMLQuantizationType[kind if is_matrix else "F32"]
+            title = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            writer.add_tensor(title or name, quantize(array, stored), raw_dtype=stored)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
 
 
 def _special_ids(shape: Shape) -> dict[str, Any]:

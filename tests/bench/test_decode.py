@@ -19,7 +19,7 @@ from regard.bench.worker import Worker, measure
 from regard.errors import RegardError, UnknownName
 from regard.model.config import ModelConfig
 
-SMALL = dict(vocabulary=300, width=48, layers=2, heads=4, feed_forward_width=64, context=32, dropout=0.0)
+SMALL = dict(vocabulary=300, width=64, layers=2, heads=4, feed_forward_width=64, context=32, dropout=0.0)
 SHAPES = {
     "translation": Shape(
         "small",
@@ -54,7 +54,7 @@ def test_transformers_says_what_we_say(shape, folders):
     ours = ENGINES["regard"](work(shape, folders["regard"]))()
     theirs = ENGINES["transformers"](work(shape, folders["transformers"]))()
     assert decode.output_agreement(ours, theirs) == 1.0
-    assert {len(row) for row in ours} == {48 if shape.kind == "encoding" else 6}
+    assert {len(row) for row in ours} == {SMALL["width"] if shape.kind == "encoding" else 6}
     assert len({number for row in ours for number in row}) > 5  # repeating one id would prove little
 
 
@@ -78,6 +78,31 @@ def test_onnxruntime_encodes_as_we_do(shape, folders):
     )
     assert decode.output_agreement(ours, exact) == 1.0
     assert 0 < np.abs(np.subtract(ours, rounded)).max() < 0.3
+
+
+def test_the_files_of_llama_cpp_have_our_weights(tmp_path):
+    gguf = pytest.importorskip("gguf")
+    shape = SHAPES["generation"]
+    folder = write_all(shape, tmp_path, ["llama.cpp"])["llama.cpp"]
+    ours = random_model(shape).state_dict()
+    for compute, tolerance in (("float32", 0), ("int8", 0.01)):
+        file = gguf.GGUFReader(folder / f"{compute}.gguf")
+        theirs = {tensor.name: gguf.dequantize(tensor.data, tensor.tensor_type) for tensor in file.tensors}
+        assert len(theirs) == 2 + 2 * 12 + 2
+        names = {"token_embd": "target", "blk.1.ffn_up": "decoder.blocks.1.feed_forward.expand"}
+        for there, here in names.items():
+            weight = ours[f"{here}.weight"].numpy()
+            np.testing.assert_allclose(theirs[f"{there}.weight"], weight, 0, tolerance * np.abs(weight).max())
+
+
+def test_llama_cpp_writes_what_we_write(tmp_path):
+    pytest.importorskip("llama_cpp")
+    folders = write_all(SHAPES["generation"], tmp_path, ["llama.cpp"])
+    task = replace(work(SHAPES["generation"], folders["llama.cpp"]), threads=1)
+    worker = Worker("llama.cpp", task, threads=1)
+    worker.close()
+    ours = ENGINES["regard"](work(SHAPES["generation"], folders["regard"]))()
+    assert decode.output_agreement(ours, worker.output) == 1.0
 
 
 def test_beams_have_the_length_that_was_asked_for(folders, shape):
@@ -151,6 +176,7 @@ def test_a_peer_that_is_missing_is_named_and_left_out(monkeypatch, capsys):
     assert "skipped: transformers" in told
     assert "skipped: ctranslate2" in told
     assert "skipped: onnxruntime" in told
+    assert "skipped: llama.cpp is not installed; pip install llama-cpp-python gguf" in told
 
 
 def test_a_peer_that_fails_is_named_and_left_out(monkeypatch, capsys):
