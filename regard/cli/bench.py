@@ -79,7 +79,7 @@ def decode(
     as_json: AsJson = False,
     write: Write = None,
 ) -> None:
-    """Decoding and encoding, beside transformers, CTranslate2 and onnxruntime."""
+    """Decoding and encoding, beside transformers, CTranslate2, onnxruntime and llama.cpp."""
     from regard.bench.decode import temporary_bench
     from regard.bench.report import bandwidth_shares, read_bandwidth
     from regard.bench.table import around_table, decode_table, write_between
