@@ -65,7 +65,6 @@ class Families(Lesson):
     )
     control_words: ClassVar = "The meaning is read from the end of the sentence, which a decoder reads too."
     places: ClassVar = (
-        See("An encoder that fills gaps", view="tab=read"),
         See(
             "A decoder that writes", command='regard complete demo-language-model "My cat"', view="tab=write"
         ),

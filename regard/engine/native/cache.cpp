@@ -64,17 +64,28 @@ void KeyValues::put(int token, int layer, int group, const float* key, const flo
     std::memcpy(values(page, layer, group) + place * layout.stride(), value, layout.width * sizeof(float));
 }
 
-void KeyValues::attend(const Kernels& kernels, const float* query, int layer, int group, int count, float scale,
-                       float* scores, float* output) const {
+void KeyValues::attend(const Kernels& kernels, const Queries& queries, const int* visible, int layer, int group,
+                       float scale) const {
     const PageLayout& layout = pool->layout;
-    const int used = (count + PAGE - 1) / PAGE;
+    const auto [least, most] = std::minmax_element(visible, visible + queries.count);
+    const int used = (*most + PAGE - 1) / PAGE;
     for (int page = 0; page < used; ++page)
-        kernels.score(query, keys(page, layer, group), layout.width, scale, scores + page * PAGE);
-    kernels.softmax(scores, count);
-    std::fill_n(output, layout.width, 0.0f);
-    for (int page = 0; page < used; ++page)
-        kernels.mix(scores + page * PAGE, values(page, layer, group), std::min(PAGE, count - page * PAGE),
-                    layout.width, layout.stride(), output);
+        kernels.score(queries.part(0, queries.count, page * PAGE), keys(page, layer, group), layout.width, scale);
+    for (int i = 0; i < queries.count; ++i) {
+        kernels.softmax(queries.scores + i * queries.scores_stride, visible[i]);
+        std::fill_n(queries.outputs + i * queries.outputs_stride, layout.width, 0.0f);
+    }
+    for (int page = 0; page < used; ++page) {
+        const auto seen = [page](int count) { return std::clamp(count - page * PAGE, 0, PAGE); };
+        const auto mix = [&](int first, int more) {
+            kernels.mix(queries.part(first, more, page * PAGE), values(page, layer, group), seen(visible[first]),
+                        layout.width, layout.stride());
+        };
+        if (seen(*least) == seen(*most))
+            mix(0, queries.count);
+        else
+            for (int i = 0; i < queries.count; ++i) mix(i, 1);
+    }
 }
 
 }  // namespace regard

@@ -73,9 +73,10 @@ public:
     // Store the key and value of a token; `grow` has made room.
     void put(int token, int layer, int group, const float* key, const float* value) const;
 
-    // The weighted sum of the values of the first tokens; `scores` has room for whole pages.
-    void attend(const Kernels& kernels, const float* query, int layer, int group, int count, float scale,
-                float* scores, float* output) const;
+    // The weighted sums of the values, of which query i sees the first `visible[i]`. The scores of each query have
+    // room for whole pages.
+    void attend(const Kernels& kernels, const Queries& queries, const int* visible, int layer, int group,
+                float scale) const;
 
 private:
     std::shared_ptr<PagePool> pool;

@@ -11,6 +11,7 @@ namespace regard {
 
 constexpr int PANEL = 16;  // outputs of a matrix that lie beside each other in memory
 constexpr int PAGE = 16;   // tokens of a page of keys and values
+constexpr int SPAN = 4;    // queries that read the same keys and values together, at most
 
 enum class Activation : int32_t { none, relu, gelu, gelu_tanh, silu };
 
@@ -42,6 +43,12 @@ struct Rows {
     const Scale* scales = nullptr;
     ptrdiff_t stride = 0;
     int count = 0;
+
+    // The same without the first rows.
+    Rows from(int first) const {
+        return {floats ? floats + first * stride : nullptr, groups ? groups + first * stride : nullptr,
+                scales ? scales + first : nullptr, stride, count - first};
+    }
 };
 
 // How a processor level rounds the inputs of products with int8: to two of 16 bits or to four of 8 bits together.
@@ -60,6 +67,26 @@ struct Ending {
     Activation activation = Activation::none;
     const float* base = nullptr;  // rows that are added: the residual connection
     ptrdiff_t base_stride = 0;
+
+    // The same without the first rows.
+    Ending from(int first) const { return {activation, base ? base + first * base_stride : nullptr, base_stride}; }
+};
+
+// Queries of one head that read the same keys and values, and the scores of each.
+struct Queries {
+    const float* vectors;
+    ptrdiff_t stride;
+    int count;
+    float* scores;
+    ptrdiff_t scores_stride;
+    float* outputs;
+    ptrdiff_t outputs_stride;
+
+    // The same for `more` of them from `first` on, with the scores from the token `token` on.
+    Queries part(int first, int more, int token) const {
+        return {vectors + first * stride, stride, more, scores + first * scores_stride + token, scores_stride,
+                outputs + first * outputs_stride, outputs_stride};
+    }
 };
 
 struct Kernels {
@@ -80,14 +107,14 @@ struct Kernels {
     // y = (x - mean) / sqrt(variance + epsilon) * weight + bias; without a bias, root mean square alone.
     void (*normalise)(const float* x, const float* weight, const float* bias, float epsilon, int width, float* y);
 
-    // Scores of a query with the 16 keys of a page: keys are stored element by element, width x 16.
-    void (*score)(const float* query, const float* keys, int width, float scale, float* scores);
+    // Scores of the queries with the 16 keys of a page: keys are stored element by element, width x 16.
+    void (*score)(const Queries& queries, const float* keys, int width, float scale);
 
     // Softmax of scores in place; there is room for whole pages.
     void (*softmax)(float* scores, int count);
 
-    // output += the weighted sum of `count` values of a page, each `stride` floats long.
-    void (*mix)(const float* weights, const float* values, int count, int width, int stride, float* output);
+    // outputs += the sums of `count` values of a page, each `stride` floats long, weighted by the scores.
+    void (*mix)(const Queries& queries, const float* values, int count, int width, int stride);
 
     // The largest of some logits, and the sum of e^(logit - largest).
     void (*normaliser)(const float* logits, int count, float* largest, float* sum);

@@ -50,16 +50,7 @@ struct Product {
     Ending ending;
 
     // The same for the rows from `row` on.
-    Product from(int row) const {
-        Product rest = *this;
-        if (x.floats) rest.x.floats += row * x.stride;
-        if (x.groups) rest.x.groups += row * x.stride;
-        if (x.scales) rest.x.scales += row;
-        if (ending.base) rest.ending.base += row * ending.base_stride;
-        rest.x.count -= row;
-        rest.y += row * y_stride;
-        return rest;
-    }
+    Product from(int row) const { return {matrix, x.from(row), y + row * y_stride, y_stride, ending.from(row)}; }
 };
 
 inline Floats scaled(Ints sums, float scale, const Matrix& matrix, int output) {
@@ -330,21 +321,41 @@ void normalise(const float* x, const float* weight, const float* bias, float eps
     });
 }
 
-// Sums of even and of odd elements, so that an addition does not wait for the one before it.
-void score(const float* query, const float* keys, int width, float scale, float* scores) {
+// Sums of even and of odd elements, so that an addition does not wait for the one before it. The order of the sums
+// of a query does not depend on the number of queries.
+template <int COUNT>
+inline void score_together(const Queries& queries, const float* keys, int width, float scale) {
     constexpr int PARTS = PAGE / LANES;
-    Floats even[PARTS] = {}, odd[PARTS] = {};
+    const float* query = queries.vectors;
+    const ptrdiff_t stride = queries.stride;
+    Floats even[COUNT][PARTS] = {}, odd[COUNT][PARTS] = {};
     int element = 0;
     for (; element + 2 <= width; element += 2)
 #pragma GCC unroll 4
         for (int part = 0; part < PARTS; ++part) {
-            even[part] += query[element] * load(keys + element * PAGE + part * LANES);
-            odd[part] += query[element + 1] * load(keys + (element + 1) * PAGE + part * LANES);
+            const Floats first = load(keys + element * PAGE + part * LANES);
+            const Floats second = load(keys + (element + 1) * PAGE + part * LANES);
+#pragma GCC unroll 4
+            for (int i = 0; i < COUNT; ++i) {
+                even[i][part] += query[i * stride + element] * first;
+                odd[i][part] += query[i * stride + element + 1] * second;
+            }
         }
-    for (int part = 0; part < PARTS; ++part) {
-        if (element < width) even[part] += query[element] * load(keys + element * PAGE + part * LANES);
-        store(scores + part * LANES, (even[part] + odd[part]) * scale);
-    }
+#pragma GCC unroll 4
+    for (int i = 0; i < COUNT; ++i)
+        for (int part = 0; part < PARTS; ++part) {
+            if (element < width)
+                even[i][part] += query[i * stride + element] * load(keys + element * PAGE + part * LANES);
+            store(queries.scores + i * queries.scores_stride + part * LANES, (even[i][part] + odd[i][part]) * scale);
+        }
+}
+
+void score(const Queries& queries, const float* keys, int width, float scale) {
+    constexpr int TOGETHER = LANES / 4;  // whose sums fit into the registers
+    int first = 0;
+    for (; first + TOGETHER <= queries.count; first += TOGETHER)
+        score_together<TOGETHER>(queries.part(first, TOGETHER, 0), keys, width, scale);
+    for (; first < queries.count; ++first) score_together<1>(queries.part(first, 1, 0), keys, width, scale);
 }
 
 void softmax(float* scores, int count) {
@@ -359,31 +370,61 @@ void softmax(float* scores, int count) {
         sums += power;
         store(scores + at, power);
     }
-    const float total = sum(sums);
-    for (int at = 0; at < count; at += LANES) store(scores + at, load(scores + at) / total);
+    const float factor = 1.0f / sum(sums);
+    for (int at = 0; at < count; at += LANES) store(scores + at, load(scores + at) * factor);
 }
 
-// Several registers of the output at once, for the same reason.
-void mix(const float* weights, const float* values, int count, int width, int stride, float* output) {
-    constexpr int TOGETHER = 4;
-    int at = 0;
-    for (; at + TOGETHER * LANES <= width; at += TOGETHER * LANES) {
-        Floats totals[TOGETHER];
+// COUNT queries and REGISTERS registers of each output at once, for the same reason, as often as they fit.
+template <int COUNT, int REGISTERS>
+inline int mix_columns(const Queries& queries, const float* values, int count, int width, int stride, int at) {
+    const float* weights = queries.scores;
+    for (; at + REGISTERS * LANES <= width; at += REGISTERS * LANES) {
+        Floats totals[COUNT][REGISTERS];
 #pragma GCC unroll 4
-        for (int i = 0; i < TOGETHER; ++i) totals[i] = load(output + at + i * LANES);
-        for (int token = 0; token < count; ++token)
+        for (int i = 0; i < COUNT; ++i)
 #pragma GCC unroll 4
-            for (int i = 0; i < TOGETHER; ++i)
-                totals[i] += weights[token] * load(values + token * stride + at + i * LANES);
+            for (int j = 0; j < REGISTERS; ++j)
+                totals[i][j] = load(queries.outputs + i * queries.outputs_stride + at + j * LANES);
+        for (int token = 0; token < count; ++token) {
+            Floats value[REGISTERS];
 #pragma GCC unroll 4
-        for (int i = 0; i < TOGETHER; ++i) store(output + at + i * LANES, totals[i]);
+            for (int j = 0; j < REGISTERS; ++j) value[j] = load(values + token * stride + at + j * LANES);
+#pragma GCC unroll 4
+            for (int i = 0; i < COUNT; ++i)
+#pragma GCC unroll 4
+                for (int j = 0; j < REGISTERS; ++j)
+                    totals[i][j] += weights[i * queries.scores_stride + token] * value[j];
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < COUNT; ++i)
+#pragma GCC unroll 4
+            for (int j = 0; j < REGISTERS; ++j)
+                store(queries.outputs + i * queries.outputs_stride + at + j * LANES, totals[i][j]);
     }
-    each(width - at, [&](int rest, int some) {
-        Floats total = load_some(output + at + rest, some);
+    return at;
+}
+
+template <int COUNT>
+inline void mix_together(const Queries& queries, const float* values, int count, int width, int stride) {
+    int at = 0;
+    if (COUNT == 1) at = mix_columns<COUNT, 4>(queries, values, count, width, stride, at);
+    at = mix_columns<COUNT, 2>(queries, values, count, width, stride, at);
+    at = mix_columns<COUNT, 1>(queries, values, count, width, stride, at);
+    if (at == width) return;
+    for (int i = 0; i < COUNT; ++i) {
+        float* output = queries.outputs + i * queries.outputs_stride + at;
+        Floats total = load_some(output, width - at);
         for (int token = 0; token < count; ++token)
-            total += weights[token] * load_some(values + token * stride + at + rest, some);
-        store_some(output + at + rest, total, some);
-    });
+            total += queries.scores[i * queries.scores_stride + token] *
+                     load_some(values + token * stride + at, width - at);
+        store_some(output, total, width - at);
+    }
+}
+
+void mix(const Queries& queries, const float* values, int count, int width, int stride) {
+    if (queries.count == SPAN) return mix_together<SPAN>(queries, values, count, width, stride);
+    for (int i = 0; i < queries.count; ++i)
+        mix_together<1>(queries.part(i, 1, 0), values, count, width, stride);
 }
 
 void normaliser(const float* logits, int count, float* largest, float* total) {

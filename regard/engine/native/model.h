@@ -115,6 +115,11 @@ struct Token {
     const KeyValues* memory;
 };
 
+// Tokens of a pass one after the other that read the same keys and values, at most SPAN.
+struct Span {
+    int first, count;
+};
+
 // Inputs of a product with int8 weights.
 struct Rounded {
     void need(size_t count, size_t groups) {
@@ -158,6 +163,7 @@ private:
                   int stride = 0);
     Rows round(Worker& worker, const Matrix& matrix, const float* from, int stride);
     void prepare(const std::vector<Token>& tokens, int vocabulary);
+    ptrdiff_t scores_stride() const { return (longest + PAGE - 1) / PAGE * PAGE; }
     const float* sinusoid(int position);
 
     const Model& model;
@@ -166,6 +172,7 @@ private:
     bool has_several = false;  // tokens of one sequence, which attend to each other
     const float* last = nullptr;
     Buffer<float> sums, normed, wide, attended, result, scored, angles;
+    std::vector<Span> own_spans, memory_spans;          // tokens that attend together, and to a memory together
     std::vector<Buffer<float>> own_normed, own_scores;  // of each worker
     Rounded rounded;
     std::vector<Rounded> own_rounded;

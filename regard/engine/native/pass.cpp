@@ -15,6 +15,9 @@ namespace {
 
 // With so few tokens each worker normalises all of them for itself, which is faster than to meet.
 constexpr int FEW_TOKENS = 4;
+// With more rows than outputs / OUTPUTS_PER_ROW each worker multiplies rows of its own by the whole matrix. Then it
+// finds most of what it reads next in its own cache; with fewer rows it is more to read the matrix twice.
+constexpr int OUTPUTS_PER_ROW = 16;
 
 void rotate(float* vector, const float* turns, int width) {
     const int half = width / 2;
@@ -23,6 +26,14 @@ void rotate(float* vector, const float* turns, int width) {
         vector[i] = left * cosine - right * sine;
         vector[i + half] = right * cosine + left * sine;
     }
+}
+
+// Add a token to the last span if it reads the same keys and values, or begin another one.
+void extend(std::vector<Span>& spans, bool is_same) {
+    if (is_same && spans.back().count < SPAN)
+        ++spans.back().count;
+    else
+        spans.push_back({spans.empty() ? 0 : spans.back().first + spans.back().count, 1});
 }
 
 }  // namespace
@@ -87,6 +98,8 @@ void Pass::prepare(const std::vector<Token>& tokens, int vocabulary) {
     count = int(tokens.size());
     longest = 0;
     has_several = false;
+    own_spans.clear();
+    memory_spans.clear();
     for (int i = 0; i < count; ++i) {
         const Token& token = tokens[i];
         if (token.id < 0 || token.id >= vocabulary)
@@ -96,7 +109,10 @@ void Pass::prepare(const std::vector<Token>& tokens, int vocabulary) {
             throw std::invalid_argument("a sequence of " + std::to_string(token.position + 1) +
                                         " tokens exceeds the " + std::to_string(shape.context) +
                                         " learned positions");
-        has_several |= i > 0 && tokens[i - 1].own == token.own;
+        const bool is_next = i > 0 && tokens[i - 1].own == token.own;
+        has_several |= is_next;
+        extend(own_spans, is_next);
+        extend(memory_spans, i > 0 && token.memory && tokens[i - 1].memory == token.memory);
         longest = std::max(longest, token.own->length());
         if (token.memory) longest = std::max(longest, token.memory->length());
         if (shape.positions == 1 || shape.positions == 2) sinusoid(token.position);
@@ -117,7 +133,7 @@ void Pass::prepare(const std::vector<Token>& tokens, int vocabulary) {
         for (auto& buffer : own_rounded) buffer.need(FEW_TOKENS, groups);
     }
     for (auto& buffer : own_normed) buffer.need(size_t(FEW_TOKENS) * shape.width);
-    for (auto& buffer : own_scores) buffer.need(size_t(longest) + PAGE);
+    for (auto& buffer : own_scores) buffer.need(SPAN * size_t(scores_stride()));
 }
 
 const float* Pass::sinusoid(int position) {
@@ -184,41 +200,50 @@ void Pass::attend(Worker& worker, const std::vector<Token>& tokens, int layer, b
         }
         tokens[i].own->put(tokens[i].position, layer, group, key, value);
     };
-    const auto read = [&](int i, int group) {
-        const Token& token = tokens[i];
-        const int visible = is_causal ? token.position + 1 : token.own->length();
-        for (int head = group * per_group; head < (group + 1) * per_group; ++head)
-            token.own->attend(model.kernels, wide.data() + i * stride + size_t(head) * width, layer, group, visible,
-                              scale, own_scores[worker.number].data(),
-                              attended.data() + (size_t(i) * heads + head) * width);
-    };
-    const auto each = [&](auto function) {
-        worker.share(count * groups, [&](int first, int end) {
-            for (int unit = first; unit < end; ++unit) function(unit / groups, unit % groups);
-        });
+    const auto read = [&](Span span, int group) {
+        const KeyValues& own = *tokens[span.first].own;
+        int visible[SPAN];
+        for (int i = 0; i < span.count; ++i)
+            visible[i] = is_causal ? tokens[span.first + i].position + 1 : own.length();
+        for (int head = group * per_group; head < (group + 1) * per_group; ++head) {
+            const Queries queries{wide.data() + span.first * stride + size_t(head) * width, ptrdiff_t(stride),
+                                  span.count, own_scores[worker.number].data(), scores_stride(),
+                                  attended.data() + (size_t(span.first) * heads + head) * width, heads * width};
+            own.attend(model.kernels, queries, visible, layer, group, scale);
+        }
     };
     if (!has_several && is_causal) {
-        each([&](int i, int group) {
-            store(i, group);
-            read(i, group);
+        worker.share(count * groups, [&](int first, int end) {
+            for (int unit = first; unit < end; ++unit) {
+                store(unit / groups, unit % groups);
+                read({unit / groups, 1}, unit % groups);
+            }
         });
         return;
     }
-    each(store);
+    worker.share(count * groups, [&](int first, int end) {
+        for (int unit = first; unit < end; ++unit) store(unit / groups, unit % groups);
+    });
     worker.meet();
-    each(read);
+    worker.share(int(own_spans.size()) * groups, [&](int first, int end) {
+        for (int unit = first; unit < end; ++unit) read(own_spans[unit / groups], unit % groups);
+    });
 }
 
 void Pass::attend_memory(Worker& worker, const std::vector<Token>& tokens, int layer) {
     const Shape& shape = model.shape;
     const int width = shape.key_width, heads = shape.heads, per_group = heads / shape.groups;
     const float scale = 1.0f / std::sqrt(float(width));
-    worker.share(count * heads, [&](int first, int end) {
+    worker.share(int(memory_spans.size()) * heads, [&](int first, int end) {
         for (int unit = first; unit < end; ++unit) {
-            const KeyValues& memory = *tokens[unit / heads].memory;
-            memory.attend(model.kernels, wide.data() + size_t(unit) * width, layer, unit % heads / per_group,
-                          memory.length(), scale, own_scores[worker.number].data(),
-                          attended.data() + size_t(unit) * width);
+            const Span span = memory_spans[unit / heads];
+            const KeyValues& memory = *tokens[span.first].memory;
+            const int head = unit % heads, length = memory.length();
+            const int visible[SPAN] = {length, length, length, length};
+            const size_t at = (size_t(span.first) * heads + head) * width;
+            const Queries queries{wide.data() + at, heads * width, span.count, own_scores[worker.number].data(),
+                                  scores_stride(), attended.data() + at, heads * width};
+            memory.attend(model.kernels, queries, visible, layer, head / per_group, scale);
         }
     });
 }
@@ -265,6 +290,15 @@ void Pass::multiply(Worker& worker, const Linear& linear, const float* from, flo
     const Matrix& matrix = linear.matrix;
     stride = stride ? stride : matrix.inputs;
     const Rows rows = matrix.bytes ? round(worker, matrix, from, stride) : Rows{from, nullptr, nullptr, stride, count};
+    if (count >= matrix.outputs / OUTPUTS_PER_ROW) {
+        worker.share(count, [&](int first, int end) {
+            Rows own = rows.from(first);
+            own.count = end - first;
+            model.kernels.multiply(matrix, own, to + size_t(first) * matrix.outputs, matrix.outputs,
+                                   ending.from(first), 0, matrix.panels());
+        });
+        return;
+    }
     worker.share(matrix.panels(), [&](int first, int end) {
         model.kernels.multiply(matrix, rows, to, matrix.outputs, ending, first, end);
     });

@@ -39,9 +39,15 @@ export class ForcedOutput {
     this.label.textContent = sides.source ? "It writes" : "It goes on";
     this.reset.hidden = forced === null;
     const own = forced ?? (sides.source ? sides.target.text : "");
-    if (this.field !== this.field.ownerDocument.activeElement && this.field.value !== own) adjust(this.field, { value: own });
+    if (!this.isTyping(forced) && this.field.value !== own) adjust(this.field, { value: own });
     this.field.grow();
     this.hint.textContent = this.told(forced, sides.source);
+  }
+
+  // Whether somebody is at the field and its words are those of the state, or it was emptied to type others.
+  isTyping(forced) {
+    const { value } = this.field;
+    return this.field === this.field.ownerDocument.activeElement && (value.trim() ? value : null) === forced;
   }
 
   told(forced, translates) {

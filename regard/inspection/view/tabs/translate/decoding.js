@@ -95,6 +95,7 @@ export class DecodingPanel {
     this.counter.textContent = `step ${step} of ${last}`;
     this.drawWritten(step);
     this.drawSource(step);
+    this.requests.markNew(false); // the words can be stepped through before it is known what may come next
     return this.requests.run(
       (ask) => Promise.all([ask.next(trace.trace, step), ask.vocabulary(trace.model)]),
       ([sheet, vocabulary]) => this.drawNext(step, sheet, vocabulary),
