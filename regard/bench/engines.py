@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -165,8 +166,7 @@ def onnxruntime(task: DecodingTask) -> Work:
 
 def llama_cpp(task: DecodingTask) -> Work:
     """Greedy search over llama.cpp, with all rows in one batch, in float32 or with int8 weights (Q8_0)."""
-    import llama_cpp as library  # pyright: ignore[reportMissingImports]
-
+    library: Any = import_module("llama_cpp")
     rows, prompt = len(task.rows), len(task.rows[0])
     library.llama_backend_init()
     file = str(Path(task.folder) / f"{task.compute}.gguf").encode()

@@ -1,9 +1,10 @@
 """`regard bench serve`: requests per second and latencies of `regard serve` beside those of other servers.
 
 All servers have random weights of the same shape, read 20 tokens and write 24. Each is a process of its own,
-stopped while others are measured. The clients are coroutines of this process with one connection each. In the
-same turns the Translator is called without a server, with as many texts at a time as there are clients. The
-case first-token measures the time until the first token of a streamed completion.
+stopped while others are measured. Ours and those of CTranslate2 are measured in float32 and in int8, and the
+best ones are compared. The clients are coroutines of this process with one connection each. In the same turns
+the Translator is called without a server, with as many texts at a time as there are clients. The case
+first-token measures the time until the first token of a streamed completion.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from regard.background import module_command
 from regard.bench.decode import SHAPES, installed_peers
 from regard.bench.folders import Shape, random_model, write_all
 from regard.bench.interleaved import OURS
+from regard.checkpoints.folder import save_quantized
 from regard.errors import RegardError
 from regard.registry import Registry
 
@@ -37,6 +39,7 @@ INPUT, OUTPUT = 20, 24  # tokens
 REQUESTS = {"demo": 256, "marian": 64}  # of a round, of all clients together
 FIRST_TOKENS = 32  # requests of a round
 CLIENTS = (1, 8, 32)
+COMPUTES = ("float32", "int8")  # the weights of our servers
 PATIENCE = 180.0
 
 FIRST_TOKEN = "first-token"
@@ -182,10 +185,10 @@ def run_case(name: str, rounds: int, threads: int, folder: Path) -> dict[str, An
             stack.callback(server.close)
         for server in servers:
             server.wait()
-            server.measure(texts_of(shape, 2 * clients, 0), clients)  # warm-up
-        direct = Direct(folder / f"{shape.name}-served", threads)
-        direct.measure(texts_of(shape, 2 * clients, 0), clients)
-        measured: list[Server | Direct] = [*servers, direct]
+        direct = {title(compute): Direct(_served(shape, folder, compute), threads) for compute in COMPUTES}
+        measured: list[Server | Direct] = [*servers, *direct.values()]
+        for each in measured:
+            each.measure(texts_of(shape, 2 * clients, 0), clients)  # warm-up
         for each in measured:
             each.seconds.clear()
         for server in servers:
@@ -194,7 +197,8 @@ def run_case(name: str, rounds: int, threads: int, folder: Path) -> dict[str, An
             texts = texts_of(shape, REQUESTS[shape_name], number)
             for each in measured[number % len(measured) :] + measured[: number % len(measured)]:
                 each.measure(texts, clients)
-    overhead = round(1 / _ratio(servers[0], direct) - 1, 3)
+    ours = best(servers)
+    overhead = round(1 / _ratio(ours, direct[ours.name]) - 1, 3)
     return outcome(name, servers, REQUESTS[shape_name]) | {"overhead": overhead}
 
 
@@ -210,7 +214,7 @@ def first_token(rounds: int, threads: int, folder: Path) -> dict[str, Any]:
     if not served.exists():
         write_served(shape, served)
     settings = {"model": shape.name, "stream": True, "max_tokens": OUTPUT, "min_tokens": OUTPUT}
-    server = _own_server(shape, served, threads)
+    server = _own_server(OURS, shape, served, threads)
     server.route, server.read = "/v1/completions", read_first_event
     server.body = lambda text: {**settings, "prompt": text}
     with ExitStack() as stack:
@@ -246,21 +250,36 @@ def texts_of(shape: Shape, count: int, seed: int) -> list[str]:
 
 
 def outcome(name: str, servers: list[Server], requests: int) -> dict[str, Any]:
-    """Requests per second, percentiles of latency in ms, and the ratio to each peer."""
-    ours = servers[0]
+    """Requests per second of our best server, percentiles of latency in ms, and its ratio to each peer."""
+    ours = best(servers)
     speeds = {server.name: requests / statistics.median(server.seconds) for server in servers}
-    peers = [server for server in servers if server is not ours]
+    peers = [server for server in servers if not is_ours(server)]
     ratios = {peer.name: _ratio(ours, peer) for peer in peers}
-    best: dict[str, float] = {}
+    libraries: dict[str, float] = {}
     for peer in peers:
         library = peer.name.split(" ")[0]
-        best[library] = max(best.get(library, 0.0), round(speeds[peer.name], 1))
+        libraries[library] = max(libraries.get(library, 0.0), round(speeds[peer.name], 1))
     return {
-        "case": name, "unit": "requests/s", OURS: round(speeds[ours.name], 1), "peers": best,
-        "ratio": min(ratios.values(), default=None), "ratios": ratios,
+        "case": name, "unit": "requests/s", OURS: round(speeds[ours.name], 1), "best": ours.name,
+        "peers": libraries, "ratio": min(ratios.values(), default=None), "ratios": ratios,
         "speeds": {name: round(speed, 1) for name, speed in speeds.items()},
         "latency_ms": {server.name: percentiles(server.latencies) for server in servers},
     }  # fmt: skip
+
+
+def title(compute: str) -> str:
+    """The name of our server with these weights."""
+    return f"{OURS} ({compute})"
+
+
+def is_ours(server: Server) -> bool:
+    """Whether a server is one of ours."""
+    return server.name.startswith(OURS)
+
+
+def best(servers: list[Server]) -> Server:
+    """Our server that takes the least time."""
+    return min(filter(is_ours, servers), key=lambda server: statistics.median(server.seconds))
 
 
 def _ratio(ours: Server, peer: Server | Direct) -> float:
@@ -275,29 +294,34 @@ def percentiles(latencies: list[float]) -> dict[str, float]:
 
 
 def _servers(shape: Shape, folder: Path, threads: int) -> Iterator[Server]:
-    """Our server, and those of the peers in each of their settings."""
+    """The servers of all libraries, in each of their settings."""
     settings = {
         "transformers": [("float32", 1, threads)],
         "ctranslate2": [("float32", 1, threads), ("int8", threads, 1)],
     }
     peers = [library for library in installed_peers() if library in settings]
-    own = folder / f"{shape.name}-served"
-    if not own.exists():
-        write_served(shape, own)
+    if not _served(shape, folder, "float32").exists():
+        write_served(shape, _served(shape, folder, "float32"))
+        save_quantized(_served(shape, folder, "float32"), _served(shape, folder, "int8"))
         if peers:
             write_all(shape, folder, peers)
-    yield _own_server(shape, own, threads)
+    for compute in COMPUTES:
+        yield _own_server(title(compute), shape, _served(shape, folder, compute), threads)
     for library in peers:
         for compute, workers, each in settings[library]:
             yield _peer_server(library, folder / f"{shape.name}-{library}", compute, workers, each)
 
 
-def _own_server(shape: Shape, folder: Path, threads: int) -> Server:
+def _served(shape: Shape, folder: Path, compute: str) -> Path:
+    return folder / f"{shape.name}-served-{compute}"
+
+
+def _own_server(name: str, shape: Shape, folder: Path, threads: int) -> Server:
     port = free_port()
     options = ["--no-studio", "--port", str(port), "--threads", str(threads)]
     command = [*module_command("regard"), "serve", f"{shape.name}={folder}", *options]
     settings = {"model": shape.name, "beams": 1, "min_tokens": OUTPUT, "max_tokens": OUTPUT}
-    return Server(OURS, command, lambda text: {**settings, "text": text}, port)
+    return Server(name, command, lambda text: {**settings, "text": text}, port)
 
 
 def _peer_server(library: str, folder: Path, compute: str, workers: int, threads: int) -> Server:
@@ -331,7 +355,10 @@ def format_outcome(values: dict[str, Any]) -> str:
         lines = [f"{FIRST_TOKEN}: milliseconds until the first token of a streamed completion"]
     else:
         overhead = f"{100 * values['overhead']:+.1f} %"
-        lines = [f"{values['case']}: {values[OURS]} requests/s, {overhead} time beside the Translator alone"]
+        lines = [
+            f"{values['case']}: {values[OURS]} requests/s, {values['best']}, "
+            f"{overhead} time beside the Translator alone"
+        ]
     for name, shares in values["latency_ms"].items():
         ratio = values.get("ratios", {}).get(name)
         beside = "" if ratio is None else f"  ({ratio} times as many requests as it)"

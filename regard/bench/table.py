@@ -35,7 +35,7 @@ def serve_table(outcomes: Sequence[dict[str, Any]], threads: int, rounds: int) -
             f"Measured on {time.strftime('%Y-%m-%d')}: {processor()}, {threads} threads for each server;"
             f" medians of {rounds} rounds.",
             "",
-            "| case | server | requests/s | Regard's ratio to it | p50, ms | p95, ms | p99, ms"
+            "| case | server | requests/s | ratio of Regard's best to it | p50, ms | p95, ms | p99, ms"
             " | time beside the Translator alone |",
             "|---|---|---|---|---|---|---|---|",
             *rows,
@@ -45,7 +45,7 @@ def serve_table(outcomes: Sequence[dict[str, Any]], threads: int, rounds: int) -
 
 def _served(outcome: dict[str, Any], server: str) -> str:
     speed, ratio = (outcome.get(name, {}).get(server) for name in ("speeds", "ratios"))
-    overhead = outcome.get("overhead") if server == OURS else None
+    overhead = outcome.get("overhead") if server == outcome.get("best") else None
     cells = [
         outcome["case"],
         server,

@@ -379,7 +379,9 @@ class TranslationTask:
         max_length = min(self.settings.max_length, self._max_length)
         if self.settings.max_length == NO_MAX_LENGTH:
             max_length = min(max_length, max(len(source.ids) + EXTRA_LENGTH, self.settings.min_length))
-        return Request(np.array(prefix), self._search_settings.changed(max_length=max_length), source.ids)
+        # All values are checked already; a validated copy takes as long as the rest of a small request.
+        settings = self._search_settings.model_copy(update={"max_length": max_length})
+        return Request(np.array(prefix), settings, source.ids)
 
     def finish(self, sources: list[Source], answers: Sequence[Answer]) -> list[Translation]:
         """The translation of each source from the answers of the search."""

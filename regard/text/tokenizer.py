@@ -302,6 +302,8 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, computed on all cores."""
+        if len(texts) == 1:  # without waking other threads
+            return [self.encode(texts[0])]
         with as_data_error("cannot encode a text (is it valid Unicode?)"):
             encodings = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]

@@ -43,12 +43,14 @@ def test_the_share_of_bandwidth_is_bytes_read_per_second(outcome):
 def test_a_case_of_the_service_has_a_row_for_each_server():
     latencies = {"p50": 1.25, "p95": 2.0, "p99": 30.0}
     translated = {
-        "case": "demo-8", "latency_ms": {OURS: latencies, "peer (x)": latencies}, "overhead": 0.125,
-        "speeds": {OURS: 1234.5, "peer (x)": 7.0}, "ratios": {"peer (x)": 3.456},
+        "case": "demo-8", "overhead": 0.125, "best": "regard (int8)", "ratios": {"peer (x)": 3.456},
+        "latency_ms": dict.fromkeys(("regard (float32)", "regard (int8)", "peer (x)"), latencies),
+        "speeds": {"regard (float32)": 99.5, "regard (int8)": 1234.5, "peer (x)": 7.0},
     }  # fmt: skip
     streamed = {"case": "first-token", "latency_ms": {OURS: latencies}}
-    assert serve_table([translated, streamed], 2, rounds=7).splitlines()[-3:] == [
-        f"| demo-8 | {OURS} | 1,234.5 |  | 1.2 | 2.0 | 30.0 | +12.5 % |",
+    assert serve_table([translated, streamed], 2, rounds=7).splitlines()[-4:] == [
+        "| demo-8 | regard (float32) | 99.5 |  | 1.2 | 2.0 | 30.0 |  |",
+        "| demo-8 | regard (int8) | 1,234.5 |  | 1.2 | 2.0 | 30.0 | +12.5 % |",
         "| demo-8 | peer (x) | 7.0 | 3.46 | 1.2 | 2.0 | 30.0 |  |",
         f"| first-token | {OURS} |  |  | 1.2 | 2.0 | 30.0 |  |",
     ]

@@ -1,5 +1,6 @@
 #include "threads.h"
 
+#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -15,6 +16,8 @@ namespace {
 constexpr int SPINS_BEFORE_YIELD = 4000;
 // Between two steps of a search less than this passes; after it a thread sleeps.
 constexpr int SPINS_BEFORE_SLEEP = 20000;
+// If the last pause was longer, as in a service whose other threads need the cores, a thread sleeps at once.
+constexpr std::chrono::microseconds SHORT_PAUSE{200};
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -90,8 +93,11 @@ void Team::run(const std::function<void(Worker&)>& function) {
 
 void Team::serve(int number) {
     unsigned seen = 0;
+    bool spins = true;
     while (true) {
-        wait_for_work(seen);
+        const auto begun = std::chrono::steady_clock::now();
+        wait_for_work(seen, spins);
+        spins = std::chrono::steady_clock::now() - begun < SHORT_PAUSE;
         ++seen;
         if (is_ending) return;
         Worker worker(*this, number);
@@ -100,8 +106,8 @@ void Team::serve(int number) {
     }
 }
 
-void Team::wait_for_work(unsigned seen) {
-    for (int spins = 0; spins < SPINS_BEFORE_SLEEP; ++spins) {
+void Team::wait_for_work(unsigned seen, bool spins) {
+    for (int i = 0; spins && i < SPINS_BEFORE_SLEEP; ++i) {
         if (started.load(std::memory_order_acquire) != seen) return;
         pause();
     }

@@ -47,7 +47,7 @@ private:
     friend class Worker;
     void serve(int number);
     void end();
-    void wait_for_work(unsigned seen);
+    void wait_for_work(unsigned seen, bool spins);
 
     std::mutex busy, sleeping;
     std::condition_variable wake;
