@@ -341,6 +341,15 @@ def test_impossible_settings_are_refused(bpe, batch_tokens, seed):
         window_batches(data, bpe, context=2, batch_tokens=batch_tokens, seed=seed)
 
 
+def test_neighbours_have_similar_lengths_on_both_sides():
+    """From one length to the next, the difference of the sides goes on where it ended."""
+    lengths = np.array([(source, target) for source in range(1, 9) for target in range(1, 9)]).T
+    (batch,) = sample_by_length(lengths, 10_000, 1, 0)
+    longer, difference = lengths.max(0)[batch], (lengths[0] - lengths[1])[batch]
+    assert (np.diff(longer) >= 0).all()
+    assert (np.abs(np.diff(difference))[np.diff(longer) > 0] <= 1).all()
+
+
 def test_padding_is_under_eight_percent_on_real_captions(shared_data):
     folder = shared_data / "multi30k"
     corpus = ParallelText(folder / "train.en.gz", folder / "train.de.gz")
