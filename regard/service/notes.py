@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 IT = "it"
 SAYS_IT = re.compile(r"(he or |she or )?it\b")
+AS_NOUN = re.compile(r"\bas (.+) is$")  # in the gloss of il or elle: the noun that it agrees with
 
 
 class DemoNotes:
@@ -57,11 +58,22 @@ class DemoNotes:
                 glosses.setdefault(word, []).append(glossed.gloss)
         return {word: " ".join(filter(None, parts)) for word, parts in glosses.items() if any(parts)}
 
-    def nouns(self, side: Side) -> list[int]:
-        """The numbers of words that "it" may refer to."""
-        known = nouns_by_form() if side.name == self._french else english_nouns()
-        places = [place for form, place in self._words(side) if form.lower() in known]
-        return list(dict.fromkeys(side.tokens[place].word for place in places if place is not None))
+    def nouns(self, side: Side, other: Side | None = None) -> list[int]:
+        """The numbers of words that "it" may refer to: the noun that il or elle agrees with, if known."""
+        is_french = side.name == self._french
+        names = french_names() if is_french else english_names()
+        words = [(names[form.lower()], place) for form, place in self._words(side) if form.lower() in names]
+        meant = self._meant(*((side, other) if is_french else (other, side)))
+        chosen = [place for found, place in words if found & meant] or [place for _, place in words]
+        return list(dict.fromkeys(side.tokens[place].word for place in chosen if place is not None))
+
+    def _meant(self, french: Side | None, english: Side | None) -> set[str]:
+        """The English names of the nouns that il and elle agree with, in a sentence with "it"."""
+        if french is None or english is None or french.name != self._french:
+            return set()
+        glosses = gloss(french.text.translate(CURLY), english.text)
+        agreeing = (AS_NOUN.search(glossed.gloss) for glossed in glosses if SAYS_IT.match(glossed.gloss))
+        return {found[1] for found in agreeing if found}
 
     def pronouns(self, side: Side, other: Side | None) -> list[int]:
         """The positions of "it", or of il and elle that translate it."""
@@ -94,9 +106,25 @@ def notes_of(folder: Path) -> Notes:
 
 
 @cache
-def english_nouns() -> frozenset[str]:
-    """All nouns of the lexicon, singular and plural."""
-    return frozenset(noun.name(plural).lower() for noun in NOUNS.values() for plural in (False, True))
+def english_names() -> dict[str, set[str]]:
+    """The names of the nouns with an English form, singular or plural."""
+    return _by_form(
+        (noun.name(plural), noun.name(False)) for noun in NOUNS.values() for plural in (False, True)
+    )
+
+
+@cache
+def french_names() -> dict[str, set[str]]:
+    """The English names of the nouns with a French form."""
+    nouns = nouns_by_form().items()
+    return _by_form((form, noun.name(False)) for form, entries in nouns for noun, _ in entries)
+
+
+def _by_form(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    names: dict[str, set[str]] = {}
+    for form, name in pairs:
+        names.setdefault(form.lower(), set()).add(name)
+    return names
 
 
 def _covering(side: Side, start: int, end: int) -> list[int]:

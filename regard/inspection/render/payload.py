@@ -120,8 +120,8 @@ class Notes(Protocol):
         """Glosses of words by their number; `other` is the sentence that the side translates."""
         ...
 
-    def nouns(self, side: Side) -> list[int]:
-        """The numbers of words that "it" can refer to."""
+    def nouns(self, side: Side, other: Side | None) -> list[int]:
+        """The numbers of words that "it" can refer to; `other` is the other sentence of a translation."""
         ...
 
     def pronouns(self, side: Side, other: Side | None) -> list[int]:
@@ -140,7 +140,7 @@ class NoNotes:
         """No word has a gloss."""
         return {}
 
-    def nouns(self, side: Side) -> list[int]:
+    def nouns(self, side: Side, other: Side | None) -> list[int]:
         """No word is known."""
         return []
 
@@ -155,7 +155,7 @@ NOTHING = NoNotes()
 def annotated_overview(record: Record, notes: Notes = NOTHING) -> Overview:
     """The overview of all heads, with the nouns and pronouns of the notes."""
     pairs = _sides_with_other(record)
-    nouns = {side.name: notes.nouns(side) for side, _ in pairs}
+    nouns = {side.name: notes.nouns(side, other) for side, other in pairs}
     return overview_of(record, nouns, {side.name: notes.pronouns(side, other) for side, other in pairs})
 
 

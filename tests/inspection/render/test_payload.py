@@ -25,7 +25,7 @@ class Planted:
     def glosses(self, side, other):
         return {1: f"says {other.text[:3]}"} if side.name == "target" else {}
 
-    def nouns(self, side):
+    def nouns(self, side, other):
         return [number for number, word in enumerate(side.words) if word.text in ("animal", "street")]
 
     def pronouns(self, side, other):
